@@ -1,0 +1,48 @@
+# `make demo` and `make test` set up everything they need in .venv, then do the job.
+# Re-running is quick: each step leaves a stamp, and only what changed is done again.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format install clean
+
+help:
+	@echo "make demo    generate photos, pack them, verify, read back, compare with loose files"
+	@echo "make test    lint and the whole test suite, on the installed wheel"
+	@echo "make lint    ruff, mypy and clang-format;  make format  to rewrite"
+	@echo "make clean   remove the environment and everything built"
+
+demo: install
+	@$(BIN)/python examples/demo.py
+
+test: install lint
+	$(BIN)/python -m pytest -n $(JOBS) --dist=worksteal
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(shell find cpp -name "*.h" -o -name "*.cpp")
+
+format: install
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(shell find cpp -name "*.h" -o -name "*.cpp")
+
+install: $(VENV)/.package
+
+$(VENV)/.requirements: requirements-dev.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -r requirements-dev.txt
+	$(BIN)/python -m pip install -q --no-deps torchvision==0.28.0
+	@touch $@
+
+SOURCES := $(shell find src cpp -type f -not -name '*.pyc') pyproject.toml CMakeLists.txt README.md
+$(VENV)/.package: $(VENV)/.requirements $(SOURCES)
+	$(BIN)/python -m pip install -q --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

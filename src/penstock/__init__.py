@@ -1,0 +1,1 @@
+"""Penstock keeps the accelerator fed."""

@@ -1,0 +1,46 @@
+"""Every error that Penstock raises on purpose.
+
+PenstockError
+├── SourceError        a source cannot be read, or holds something that is not what its layout says
+├── PackError          packing was refused or could not be finished
+├── CorruptError       packed data differs from what its manifest or index says
+├── DecodeError        the bytes of a sample do not decode
+├── WorkerError        a worker process or thread failed; carries its traceback
+└── MissingExtraError  an optional dependency is not installed; names the extra (also an ImportError)
+
+Mistakes in a call (a wrong type, a negative size) are ValueError and TypeError, as everywhere.
+A message says what was wrong, the value, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """The root of the tree: `except PenstockError` catches all of the above."""
+
+
+class SourceError(PenstockError):
+    """A source cannot be read, or holds something that is not what its layout says."""
+
+
+class PackError(PenstockError):
+    """Packing was refused or could not be finished."""
+
+
+class CorruptError(PenstockError):
+    """Packed data differs from what its manifest or index says."""
+
+
+class DecodeError(PenstockError):
+    """The bytes of a sample do not decode."""
+
+
+class WorkerError(PenstockError):
+    """A worker process or thread failed; the message ends with its traceback."""
+
+
+class MissingExtraError(PenstockError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(f"{module} is not installed: pip install 'penstock[{extra}]'")

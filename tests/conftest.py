@@ -1,0 +1,27 @@
+"""What all tests share: where the real data lies, and a torchvision that imports without its operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with the photos and the fixtures of the original systems."""
+    if not SHARED.is_dir():
+        pytest.skip(f"needs the shared data and fixtures in {SHARED.name}/ beside the repository")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def torchvision() -> ModuleType:
+    """torchvision 0.28.0 without its compiled operators, which have no CPU build."""
+    torch = pytest.importorskip("torch")
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor a, Tensor b, float c) -> Tensor")
+    return pytest.importorskip("torchvision")
