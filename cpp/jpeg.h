@@ -1,0 +1,47 @@
+// Baseline JPEG: encoded bytes in, RGB pixels of a box out, bit-identical to libjpeg-turbo.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "status.h"
+
+namespace penstock {
+
+struct Bytes {
+  const uint8_t* data = nullptr;
+  size_t size = 0;
+};
+
+struct Box {
+  int32_t left, top, width, height;
+};
+
+// Decodes one picture after another. Keeps its scratch memory, so that nothing is allocated once it
+// is warm; one instance per thread.
+class JpegDecoder {
+ public:
+  JpegDecoder();
+  ~JpegDecoder();
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  // Parses the headers. `jpeg` must stay valid until the last decode of it.
+  Status open(Bytes jpeg);
+  int32_t width() const;
+  int32_t height() const;
+
+  // Writes the RGB pixels of `box` to `out`, rows `stride` bytes apart. `seek` may be empty; a
+  // table that does not fit the picture is ignored.
+  Status decode(Box box, Bytes seek, uint8_t* out, size_t stride);
+
+ private:
+  struct State;
+  State* state_;
+};
+
+// One pass over the entropy-coded data: the seek table of `jpeg`, in `seek` (emptied first).
+Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek);
+
+}  // namespace penstock
