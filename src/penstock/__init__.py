@@ -1,1 +1,40 @@
-"""Penstock keeps the accelerator fed."""
+"""Penstock keeps the accelerator fed: pack a vision training set once, read it back at full speed."""
+
+from penstock.errors import (
+    CorruptError,
+    DecodeError,
+    MissingExtraError,
+    PackError,
+    PenstockError,
+    SourceChangedError,
+    SourceError,
+    WorkerError,
+)
+from penstock.pack.inplace import index_tars
+from penstock.pack.packer import PackSummary, pack_dataset
+from penstock.pack.shrink import Shrink
+from penstock.pack.verify import Problem, verify_dataset
+from penstock.read.dataset import Dataset, open_dataset
+from penstock.sample import Sample
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CorruptError",
+    "Dataset",
+    "DecodeError",
+    "MissingExtraError",
+    "PackError",
+    "PackSummary",
+    "PenstockError",
+    "Problem",
+    "Sample",
+    "Shrink",
+    "SourceChangedError",
+    "SourceError",
+    "WorkerError",
+    "index_tars",
+    "open_dataset",
+    "pack_dataset",
+    "verify_dataset",
+]

@@ -2,6 +2,7 @@
 
 PenstockError
 ├── SourceError        a source cannot be read, or holds something that is not what its layout says
+│   └── SourceChangedError  it is no longer what it was when it was opened
 ├── PackError          packing was refused or could not be finished
 ├── CorruptError       packed data differs from what its manifest or index says
 ├── DecodeError        the bytes of a sample do not decode
@@ -21,6 +22,10 @@ class PenstockError(Exception):
 
 class SourceError(PenstockError):
     """A source cannot be read, or holds something that is not what its layout says."""
+
+
+class SourceChangedError(SourceError):
+    """Something in the source vanished or changed while it was being read."""
 
 
 class PackError(PenstockError):

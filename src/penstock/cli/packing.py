@@ -1,0 +1,167 @@
+"""`penstock pack` and `penstock index`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.terminal import (
+    format_size,
+    parse_size,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+)
+from penstock.formats.names import printable
+from penstock.pack.inplace import index_tars
+from penstock.pack.packer import REJECTED, PackSummary, pack_dataset
+from penstock.pack.shrink import Shrink
+
+_SHOWN = 10
+
+
+class Order(str, Enum):
+    shuffled = "shuffled"
+    source = "source"
+
+
+class OnError(str, Enum):
+    stop = "raise"
+    skip = "skip"
+
+
+def pack(
+    src: Annotated[Path, typer.Argument(help="An image folder, or a CSV/JSONL listing of images.")],
+    dst: Annotated[Path, typer.Argument(help="The folder to make.")],
+    manifest: Annotated[
+        Path | None,
+        typer.Option(help="CSV or JSONL with path, label and columns; paths are relative to SRC."),
+    ] = None,
+    shard_size: Annotated[
+        str, typer.Option(help="Size of a shard, by the bytes in the source.")
+    ] = "256MiB",
+    order: Annotated[
+        Order, typer.Option(help="Order of the samples in the shards.")
+    ] = Order.shuffled,
+    seed: Annotated[int, typer.Option(help="Of the shuffled order.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Threads; as many as cores unless given.")
+    ] = None,
+    on_error: Annotated[
+        OnError, typer.Option(help="What to do with files that are no images.")
+    ] = OnError.stop,
+    resize_short: Annotated[
+        int | None, typer.Option(help="Shrink to this many pixels on the shorter side.")
+    ] = None,
+    max_side: Annotated[
+        int | None, typer.Option(help="Shrink to this many pixels on the longer side.")
+    ] = None,
+    quality: Annotated[int, typer.Option(help="JPEG quality of what is shrunk.")] = 90,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Pack images into tar shards with an index. Killed, it goes on when run again."""
+    shrink = None
+    if resize_short is not None or max_side is not None:
+        shrink = Shrink(resize_short, max_side, quality)
+    with progress_bar("packing") as watcher:
+        summary = pack_dataset(
+            src,
+            dst,
+            listing=manifest,
+            shard_size=parse_size(shard_size),
+            order=order.value,
+            seed=seed,
+            shrink=shrink,
+            on_error=on_error.value,
+            workers=workers,
+            watcher=watcher,
+        )
+    _report_rejected(summary)
+    if as_json:
+        print_json(_summary_json(summary))
+    else:
+        _print_summary(summary)
+
+
+def _report_rejected(summary: PackSummary) -> None:
+    for name, reason in summary.rejected:
+        say(f"rejected {printable(name)}: {reason}")
+    if summary.ignored:
+        shown = ", ".join(printable(name) for name in summary.ignored[:_SHOWN])
+        more = ", ..." if len(summary.ignored) > _SHOWN else ""
+        say(
+            f"ignored {len(summary.ignored)} files that are not part of the data set: {shown}{more}"
+        )
+
+
+def _summary_json(summary: PackSummary) -> dict[str, object]:
+    return {
+        "path": str(summary.path),
+        "samples": summary.samples,
+        "shards": summary.shards,
+        "bytes": summary.bytes,
+        "source_bytes": summary.source_bytes,
+        "kinds": summary.kinds,
+        "rejected": [{"name": name, "reason": reason} for name, reason in summary.rejected],
+        "ignored": list(summary.ignored),
+        "resumed_shards": summary.resumed,
+        "seconds": round(summary.seconds, 3),
+    }
+
+
+def _print_summary(summary: PackSummary) -> None:
+    rows = [
+        ("samples", f"{summary.samples}"),
+        ("shards", f"{summary.shards}, {format_size(summary.bytes)}"),
+        ("kinds", ", ".join(f"{count} {kind}" for kind, count in summary.kinds.items())),
+        ("time", _rates(summary)),
+    ]
+    if summary.resumed:
+        rows.append(("resumed", f"{summary.resumed} shards were there already"))
+    if summary.rejected:
+        rows.append(("rejected", f"{len(summary.rejected)}, listed in {REJECTED}"))
+    print_table(str(summary.path), rows)
+
+
+def _rates(summary: PackSummary) -> str:
+    seconds = max(summary.seconds, 1e-3)
+    samples, megabytes = summary.samples / seconds, summary.source_bytes / seconds / 1e6
+    return f"{summary.seconds:.1f} s, {samples:.0f} samples/s, {megabytes:.0f} MB/s"
+
+
+def index(
+    path: Annotated[Path, typer.Argument(help="A folder of WebDataset tars, or one tar.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Put index and manifest here instead of beside the tars.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Threads; as many as cores unless given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Index tars that exist already, without rewriting them."""
+    with progress_bar("indexing", "tars") as watcher:
+        manifest = index_tars(path, out=out, workers=workers, watcher=watcher)
+    target = out if out is not None else path if path.is_dir() else path.parent
+    if as_json:
+        print_json(
+            {
+                "path": str(target),
+                "samples": manifest.samples,
+                "shards": len(manifest.shards),
+                "bytes": manifest.bytes,
+                "fields": list(manifest.fields),
+                "kinds": dict(manifest.kinds),
+            }
+        )
+    else:
+        rows = [
+            ("samples", f"{manifest.samples}"),
+            ("shards", f"{len(manifest.shards)}, {format_size(manifest.bytes)}"),
+            ("fields", ", ".join(manifest.fields)),
+        ]
+        print_table(str(target), rows)

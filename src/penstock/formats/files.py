@@ -1,0 +1,93 @@
+"""Samples that are one image file each: what folders and listings have in common."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.names import split_path, unique_keys
+from penstock.sample import Sample, field_name
+
+SUFFIXES = frozenset(
+    {"bmp", "gif", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp"},
+)
+
+UNREADABLE = -1
+"""The mtime of a file that could not even be looked at when the source was listed."""
+
+
+def is_image_name(name: str) -> bool:
+    """Whether a file name has the suffix of an image."""
+    return name.rpartition(".")[2].lower() in SUFFIXES
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """A `Source` of loose image files below `root`: sample `i` is the file `names[i]`."""
+
+    root: Path
+    names: Sequence[str]
+    sizes: np.ndarray
+    mtimes: np.ndarray
+    labels: Sequence[int | None]
+    classes: Sequence[str] | None = None
+    columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    rows: Sequence[Mapping[str, Any]] = ()
+    ignored: Sequence[str] = ()
+    keys: Sequence[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", unique_keys(self.names))
+
+    def read(self, i: int) -> Sample:
+        """The file, its key and its label."""
+        suffix = split_path(self.names[i])[1]
+        name = field_name(suffix)
+        return Sample(
+            key=self.keys[i],
+            fields={name: self._read_file(i)},
+            label=self.labels[i],
+            columns=self.rows[i] if self.rows else {},
+            suffixes={name: suffix},
+        )
+
+    def _read_file(self, i: int) -> bytes:
+        try:
+            with open(self.root / self.names[i], "rb", buffering=0) as file:
+                info = os.fstat(file.fileno())
+                data = file.readall()
+        except FileNotFoundError:
+            if self.mtimes[i] == UNREADABLE:
+                raise SourceError("cannot be read: a link to nowhere") from None
+            raise SourceChangedError("the file vanished after the source was listed") from None
+        except OSError as error:
+            raise SourceError(f"cannot be read: {error.strerror}") from None
+        if len(data) != self.sizes[i] or info.st_mtime_ns != self.mtimes[i]:
+            raise SourceChangedError(
+                f"the file changed after the source was listed: {self.sizes[i]} bytes then, "
+                f"{len(data)} now"
+            )
+        return data
+
+
+def stat_files(root: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """(sizes, mtimes) of files; a file that is missing is a SourceError that names it."""
+    sizes = np.empty(len(names), np.int64)
+    mtimes = np.empty(len(names), np.int64)
+    for i, name in enumerate(names):
+        try:
+            info = os.stat(root / name)
+        except OSError as error:
+            raise SourceError(f"{root / name}: {error.strerror}") from None
+        if not stat.S_ISREG(info.st_mode):
+            raise SourceError(f"{root / name}: not a regular file")
+        sizes[i], mtimes[i] = info.st_size, info.st_mtime_ns
+    return sizes, mtimes

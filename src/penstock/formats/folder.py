@@ -1,0 +1,81 @@
+"""An image folder: a directory per class, any nesting below it, as torchvision's ImageFolder.
+
+Classes are the sorted names of the top directories, label `k` being the `k`-th. A folder without
+directories is one of unlabelled images. Symbolic links are followed; loops are not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from penstock.errors import SourceError
+from penstock.formats.files import SUFFIXES, UNREADABLE, ImageFiles, is_image_name
+
+
+def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
+    """Lists the folder: samples in path order, other files in `ignored` (hidden ones are not said)."""
+    root = Path(root)
+    if not root.is_dir():
+        raise SourceError(f"{root}: not a directory")
+    classes = sorted(e.name for e in os.scandir(root) if e.is_dir() and not _is_hidden(e.name))
+    found, ignored = _list_images(root, classes)
+    if not found:
+        raise SourceError(f"{root}: no image files ({', '.join(sorted(SUFFIXES))}) below it")
+    label_of = {name: label for label, name in enumerate(classes)}
+    names = [name for name, _, _ in found]
+    return ImageFiles(
+        root=root,
+        names=names,
+        sizes=np.array([size for _, size, _ in found], np.int64),
+        mtimes=np.array([mtime for _, _, mtime in found], np.int64),
+        labels=[label_of[name.partition("/")[0]] if classes else None for name in names],
+        classes=classes or None,
+        ignored=ignored,
+    )
+
+
+def _list_images(root: Path, classes: list[str]) -> tuple[list[tuple[str, int, int]], list[str]]:
+    found: list[tuple[str, int, int]] = []
+    ignored: list[str] = []
+    for name, entry in _walk(os.fspath(root), "", frozenset()):
+        beside_classes = bool(classes) and "/" not in name
+        if is_image_name(name) and not beside_classes:
+            found.append((name, *_stat(entry)))
+        else:
+            ignored.append(name)
+    found.sort()
+    return found, sorted(ignored)
+
+
+def _walk(
+    path: str, prefix: str, above: frozenset[tuple[int, int]]
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Regular files below `path` by their relative names; `above` are the directories on the way."""
+    info = os.stat(path)
+    here = (info.st_dev, info.st_ino)
+    if here in above:
+        return
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if _is_hidden(entry.name):
+                continue
+            if entry.is_dir():
+                yield from _walk(entry.path, f"{prefix}{entry.name}/", above | {here})
+            elif entry.is_file() or entry.is_symlink():
+                yield prefix + entry.name, entry
+
+
+def _stat(entry: os.DirEntry[str]) -> tuple[int, int]:
+    try:
+        info = entry.stat()
+    except OSError:
+        return 0, UNREADABLE  # a dangling link: listed, and rejected with its reason when read
+    return info.st_size, info.st_mtime_ns
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".")

@@ -1,0 +1,88 @@
+"""What an encoded image says about itself in its header: kind, height and width. Decodes nothing."""
+
+from __future__ import annotations
+
+import io
+from typing import NamedTuple
+
+from PIL import Image, UnidentifiedImageError
+
+from penstock.errors import SourceError
+
+
+class ImageHeader(NamedTuple):
+    """`kind` is what decides who decodes it: `baseline` and `grey` are JPEGs for the native core;
+    `progressive`, `arithmetic`, `lossless`, `12-bit` and `cmyk` are JPEGs for Pillow; every other
+    kind is the name of its format (`png`, `webp`, ...)."""
+
+    kind: str
+    height: int
+    width: int
+
+
+def read_header(data: bytes) -> ImageHeader:
+    """The header of an encoded image of any format that Pillow knows. SourceError if it is none."""
+    if not data:
+        raise SourceError("the file is empty")
+    if data[:3] == b"\xff\xd8\xff":
+        return _read_jpeg_header(data)
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return ImageHeader((image.format or "unknown").lower(), image.height, image.width)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise SourceError(f"not an image: {_first_line(error, data)}") from None
+
+
+def _first_line(error: Exception, data: bytes) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return f"no known format begins with {data[:8]!r}"
+    return str(error).partition("\n")[0]
+
+
+_STANDALONE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
+_NOT_FRAMES = frozenset({0xC4, 0xC8, 0xCC})  # DHT, JPG and DAC among the SOF codes
+
+
+def _read_jpeg_header(data: bytes) -> ImageHeader:
+    """Walks the marker segments up to the frame header."""
+    position, end = 2, len(data)
+    while position + 4 <= end:
+        if data[position] != 0xFF:
+            position += 1  # intentional: libjpeg skips stray bytes before a marker too
+            continue
+        marker = data[position + 1]
+        if marker == 0xFF:
+            position += 1
+        elif marker in _STANDALONE or marker == 0x00:
+            position += 2
+        elif 0xC0 <= marker <= 0xCF and marker not in _NOT_FRAMES:
+            return _read_frame(marker, data[position + 4 : position + 10])
+        elif marker in (0xD9, 0xDA):
+            raise SourceError("not a readable JPEG: its data begins before its frame header")
+        else:
+            position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+    raise SourceError(f"truncated JPEG: {end} bytes end before the frame header")
+
+
+def _read_frame(marker: int, frame: bytes) -> ImageHeader:
+    if len(frame) < 6:
+        raise SourceError("truncated JPEG: it ends inside the frame header")
+    precision, components = frame[0], frame[5]
+    height, width = int.from_bytes(frame[1:3], "big"), int.from_bytes(frame[3:5], "big")
+    if not height or not width or not components:
+        raise SourceError(f"not a readable JPEG: {width}×{height} with {components} components")
+    return ImageHeader(_jpeg_kind(marker, precision, components), height, width)
+
+
+def _jpeg_kind(marker: int, precision: int, components: int) -> str:
+    if marker in (0xC3, 0xC7, 0xCB, 0xCF):
+        return "lossless"
+    if marker >= 0xC9:
+        return "arithmetic"
+    if precision != 8:
+        return f"{precision}-bit"
+    if components == 4:
+        return "cmyk"
+    if marker not in (0xC0, 0xC1):
+        return "progressive"
+    return "grey" if components == 1 else "baseline"

@@ -1,0 +1,105 @@
+"""A CSV or JSON Lines file that lists images: path, label and any columns of the user's own.
+
+`path` (also `file`, `filename` or `file_name`) is relative to the image folder. `label` holds whole
+numbers, taken as they are, or names, which are numbered in sorted order. Every other column
+becomes a column of the index.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+
+from penstock.errors import SourceError
+from penstock.formats.files import ImageFiles, stat_files
+
+SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson", ".tsv"})
+_PATH_COLUMNS = ("path", "file", "filename", "file_name")
+
+
+def open_listing(
+    listing: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
+) -> ImageFiles:
+    """The images that `listing` names, in its order; `root` is its own folder unless given."""
+    listing = Path(listing)
+    root = Path(root) if root is not None else listing.parent
+    table = _read_table(listing)
+    path_column = next((name for name in _PATH_COLUMNS if name in table.column_names), None)
+    if path_column is None:
+        raise SourceError(f"{listing}: no column named path among {table.column_names}")
+    names = [_check_path(listing, i, value) for i, value in enumerate(_values(table, path_column))]
+    if not names:
+        raise SourceError(f"{listing}: lists no images")
+    _check_unique(listing, names)
+    labels, classes = _read_labels(listing, table)
+    extra = table.drop_columns(
+        [name for name in (path_column, "label") if name in table.column_names]
+    )
+    sizes, mtimes = stat_files(root, names)
+    return ImageFiles(
+        root,
+        names,
+        sizes,
+        mtimes,
+        labels,
+        classes,
+        extra.schema.remove_metadata(),
+        extra.to_pylist(),
+    )
+
+
+def _read_table(listing: Path) -> pa.Table:
+    try:
+        if listing.suffix in (".csv", ".tsv"):
+            delimiter = "\t" if listing.suffix == ".tsv" else ","
+            parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+            return pyarrow.csv.read_csv(listing, parse_options=parse)
+        return pyarrow.json.read_json(listing)
+    except FileNotFoundError:
+        raise SourceError(f"{listing}: no such file") from None
+    except pa.ArrowInvalid as error:
+        raise SourceError(f"{listing}: {error}") from None
+
+
+def _values(table: pa.Table, column: str) -> list[Any]:
+    values: list[Any] = table[column].to_pylist()
+    return values
+
+
+def _check_path(listing: Path, row: int, value: object) -> str:
+    text = str(value) if value is not None else ""
+    path = PurePosixPath(text)
+    if not text or "\0" in text or path.is_absolute() or ".." in path.parts:
+        raise SourceError(
+            f"{listing}, row {row + 1}: {value!r} is not a path below the image folder"
+        )
+    return str(path)
+
+
+def _check_unique(listing: Path, names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for row, name in enumerate(names):
+        if name in seen:
+            raise SourceError(f"{listing}, row {row + 1}: {name!r} is listed twice")
+        seen.add(name)
+
+
+def _read_labels(listing: Path, table: pa.Table) -> tuple[list[int | None], list[str] | None]:
+    """(label per row, class names or None where the labels are numbers)."""
+    if "label" not in table.column_names:
+        return [None] * table.num_rows, None
+    column = table["label"]
+    if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
+        return column.to_pylist(), None
+    if not pa.types.is_string(column.type):
+        raise SourceError(f"{listing}: labels are {column.type}, not whole numbers or names")
+    classes: list[str] = sorted(pc.unique(column.drop_null()).to_pylist())
+    number = {name: label for label, name in enumerate(classes)}
+    return [None if name is None else number[name] for name in column.to_pylist()], classes

@@ -1,0 +1,52 @@
+"""Keys from file names, such that WebDataset's naming rule gives every sample back.
+
+WebDataset ends the key at the first dot of the base name. A stem with dots, a control character or
+a byte that is not UTF-8 is therefore escaped as `%2E`, `%0A`, ...; all other names stay as they
+are, and `unescape_key` undoes it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+_TROUBLE = re.compile(r"%(?=[0-9A-Fa-f]{2})|[\x00-\x1f\x7f\udc80-\udcff]")
+
+
+def _escape(text: str, dots: bool) -> str:
+    text = _TROUBLE.sub(lambda match: f"%{os.fsencode(match[0])[0]:02X}", text)
+    return text.replace(".", "%2E") if dots else text
+
+
+def unescape_key(key: str) -> str:
+    """The path, without its suffix, that a key was made from."""
+    return os.fsdecode(
+        re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), os.fsencode(key))
+    )
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """(key, suffix) of a relative path with `/`: `a.b/c.d.JPG` is (`a.b/c%2Ed`, `JPG`)."""
+    folder, slash, name = path.rpartition("/")
+    stem, _, suffix = name.rpartition(".")
+    return _escape(folder, dots=False) + slash + _escape(stem, dots=True), suffix
+
+
+def unique_keys(paths: Sequence[str]) -> list[str]:
+    """A key per path. Files that would share one (`a.jpg`, `a.png`) keep the suffix in theirs."""
+    keys = [split_path(path)[0] for path in paths]
+    while True:
+        shared = {key for key, count in Counter(keys).items() if count > 1}
+        if not shared:
+            return keys
+        keys = [
+            split_path(path + ".")[0] if key in shared else key
+            for key, path in zip(keys, paths, strict=True)
+        ]
+
+
+def printable(name: str) -> str:
+    """The name as it is safe to print: quoted and escaped where it has to be."""
+    return name if name.isprintable() else ascii(name)

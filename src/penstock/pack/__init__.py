@@ -1,0 +1,1 @@
+"""The on-disk format: tar shards, an Arrow index per shard, a manifest written last."""

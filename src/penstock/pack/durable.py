@@ -1,0 +1,31 @@
+"""Files that exist whole or not at all: written under a temporary name, synced, renamed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in `folder` survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def temporary_name(path: Path) -> Path:
+    """Where the bytes of `path` lie until they are all there."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+def write_durable(path: Path, data: bytes) -> None:
+    """Replaces `path` by `data` at one stroke."""
+    temporary = temporary_name(path)
+    with open(temporary, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)

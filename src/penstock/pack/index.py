@@ -1,0 +1,188 @@
+"""The Arrow index of a shard: a row a sample, saying which file, offset and size hold each field.
+
+Columns, in this order:
+  key, label, file              text, int64, dictionary of paths relative to the manifest's root
+  <field>.offset .size .crc32c  int64, int64, uint32: where a field's bytes lie, and their checksum
+  <field>.height .width .kind   int32, int32, dictionary: of image fields only
+  the user's own columns
+  <field>.seek                  binary: entry points into a baseline JPEG, empty where there are none
+Fields are in alphabetical order. A field that a sample lacks is null.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock._core import crc32c
+from penstock.errors import CorruptError, SourceError
+from penstock.formats.header import ImageHeader
+from penstock.pack.manifest import FileRecord
+from penstock.sample import is_image_field
+
+KEY, LABEL, FILE = "key", "label", "file"
+DAMAGED = "damaged"
+_PLACE = {"offset": pa.int64(), "size": pa.int64(), "crc32c": pa.uint32()}
+_IMAGE = {"height": pa.int32(), "width": pa.int32(), "kind": pa.dictionary(pa.int32(), pa.string())}
+_OWN = frozenset({*_PLACE, *_IMAGE, "seek"})
+
+
+def check_column_names(columns: pa.Schema) -> None:
+    """The user's columns may not have the names of ours."""
+    taken = [
+        n
+        for n in columns.names
+        if n in (KEY, LABEL, FILE) or n.rpartition(".")[2] in _OWN and "." in n
+    ]
+    if taken:
+        raise SourceError(f"columns {taken}: these names belong to the index; rename them")
+
+
+class IndexBuilder:
+    """Collects the rows of one shard."""
+
+    def __init__(self, columns: pa.Schema) -> None:
+        self._columns = columns
+        self._rows: list[tuple[str, int | None, str, Mapping[str, Any]]] = []
+        self._fields: dict[str, dict[str, list[Any]]] = {}
+        self.kinds: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add_sample(
+        self, key: str, label: int | None, file: str, columns: Mapping[str, Any]
+    ) -> None:
+        """Starts a row; its fields follow."""
+        self._rows.append((key, label, file, columns))
+
+    def add_field(
+        self,
+        name: str,
+        offset: int,
+        data: bytes,
+        header: ImageHeader | None,
+        seek: bytes | None = None,
+    ) -> None:
+        """A field of the current sample. An image field without a header is one that is damaged."""
+        values: dict[str, Any] = {"offset": offset, "size": len(data), "crc32c": crc32c(data)}
+        if is_image_field(name):
+            kind, height, width = header or (DAMAGED, None, None)
+            values |= {"height": height, "width": width, "kind": kind, "seek": seek}
+            self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        columns = self._fields.setdefault(name, {attribute: [] for attribute in values})
+        row = len(self._rows) - 1
+        for attribute, value in values.items():
+            column = columns[attribute]
+            column.extend([None] * (row - len(column)))
+            column.append(value)
+
+    def finish(self) -> pa.Table:
+        """The table of all rows."""
+        arrays: dict[str, pa.Array] = {
+            KEY: pa.array([row[0] for row in self._rows], pa.string()),
+            LABEL: pa.array([row[1] for row in self._rows], pa.int64()),
+            FILE: pa.array([row[2] for row in self._rows], pa.string()).dictionary_encode(),
+        }
+        last: dict[str, pa.Array] = {}
+        for field in sorted(self._fields):
+            for attribute, values in self._fields[field].items():
+                values.extend([None] * (len(self._rows) - len(values)))
+                if attribute == "seek":
+                    last[f"{field}.seek"] = pa.array(values, pa.binary())
+                else:
+                    kind = {**_PLACE, **_IMAGE}[attribute]
+                    arrays[f"{field}.{attribute}"] = pa.array(values, kind)
+        for column in self._columns:
+            values = [row[3].get(column.name) for row in self._rows]
+            arrays[column.name] = pa.array(values, column.type)
+        return pa.table({**arrays, **last})
+
+
+def encode_index(table: pa.Table) -> bytes:
+    """The table as an Arrow IPC file of one record batch, the same bytes for the same rows."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def read_index(path: Path, *, rows: int, data: FileRecord | None) -> pa.Table:
+    """The index without its seek tables, checked: well-formed, `rows` long, and inside its file.
+
+    `data` is the one file that the rows lie in; None where every row names a loose file, whose path
+    is then only checked to stay below the root.
+    """
+    try:
+        with pa.OSFile(os.fspath(path)) as file:
+            names = pa.ipc.open_file(file).schema.names
+            wanted = [i for i, name in enumerate(names) if not name.endswith(".seek")]
+            options = pa.ipc.IpcReadOptions(included_fields=wanted)
+            table = pa.ipc.open_file(file, options=options).read_all()
+        table.validate(full=True)
+    except FileNotFoundError:
+        raise CorruptError(f"{path}: the index is missing") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptError(f"{path}: not a readable index: {error}") from None
+    if table.num_rows != rows:
+        raise CorruptError(f"{path}: {table.num_rows} rows, the manifest says {rows}")
+    _check_types(path, table.schema)
+    _check_files(path, table, data)
+    for field in field_names(table.schema):
+        _check_places(path, table, field, None if data is None else data.bytes)
+    return table
+
+
+def _check_types(path: Path, schema: pa.Schema) -> None:
+    expected = {KEY: pa.string(), LABEL: pa.int64(), FILE: pa.dictionary(pa.int32(), pa.string())}
+    for field in field_names(schema):
+        attributes = {**_PLACE, **(_IMAGE if is_image_field(field) else {})}
+        expected |= {f"{field}.{attribute}": kind for attribute, kind in attributes.items()}
+    for name, kind in expected.items():
+        if schema.names.count(name) != 1 or schema.field(name).type != kind:
+            raise CorruptError(f"{path}: no column {name} of type {kind}")
+
+
+def _check_files(path: Path, table: pa.Table, data: FileRecord | None) -> None:
+    for name in {name for chunk in table[FILE].chunks for name in chunk.dictionary.to_pylist()}:
+        parts = PurePosixPath(name or "/")
+        if parts.is_absolute() or ".." in parts.parts or "\0" in name:
+            raise CorruptError(f"{path}: names the file {name!r}, which is not below the data set")
+        if data is not None and name != data.file:
+            raise CorruptError(f"{path}: names the file {name!r}, its shard is {data.file!r}")
+
+
+def _check_places(path: Path, table: pa.Table, field: str, limit: int | None) -> None:
+    """Offsets and sizes that lie inside their file, as far as its size is known."""
+    offset, size = table[f"{field}.offset"], table[f"{field}.size"]
+    lowest = pc.min(pc.min_element_wise(offset, size)).as_py()
+    if lowest is None:
+        return
+    try:
+        highest = pc.max(pc.add_checked(offset, size)).as_py()
+    except pa.ArrowInvalid:
+        highest = "beyond 2**63"
+    if lowest < 0 or isinstance(highest, str) or (limit is not None and highest > limit):
+        raise CorruptError(
+            f"{path}: the field {field} points outside its file: bytes {lowest} to {highest} "
+            f"of {limit}"
+        )
+
+
+def field_names(schema: pa.Schema) -> list[str]:
+    """The fields that an index describes, in its order."""
+    return [name[: -len(".offset")] for name in schema.names if name.endswith(".offset")]
+
+
+def user_columns(schema: pa.Schema) -> list[str]:
+    """The columns that came from the user."""
+    own = {KEY, LABEL, FILE}
+    for field in field_names(schema):
+        own |= {f"{field}.{attribute}" for attribute in _OWN}
+    return [name for name in schema.names if name not in own]

@@ -1,0 +1,152 @@
+"""The manifest `penstock.json`: what a data set consists of. It is written last and read first.
+
+A data set exists when its manifest does. Everything in it is checked when it is read, so that the
+rest of the code may trust a `Manifest`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from penstock.errors import CorruptError
+from penstock.pack.durable import write_durable
+
+NAME = "penstock.json"
+VERSION = 1
+_MAX_BYTES = 256 << 20  # a billion samples in 256 MiB shards stay below it
+_MAX_COUNT = 1 << 53
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file of the data set: an index by its name beside the manifest, data by its name below `root`."""
+
+    file: str
+    bytes: int
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class ShardRecord:
+    """A shard: its index, and the data file it describes (None where rows name loose files)."""
+
+    samples: int
+    index: FileRecord
+    data: FileRecord | None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """See docs/format.md for the meaning of each entry."""
+
+    samples: int
+    bytes: int
+    fields: Sequence[str]
+    kinds: Mapping[str, int]
+    classes: Sequence[str] | None
+    shards: Sequence[ShardRecord]
+    root: str = "."
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_manifest(manifest: Manifest, path: Path) -> None:
+    """Writes it at one stroke: before, there is no data set; after, there is a whole one."""
+    content = {"format": "penstock", "version": VERSION, **asdict(manifest)}
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    write_durable(path, text.encode() + b"\n")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a data set. CorruptError if it is not one of ours or contradicts itself."""
+    path = folder / NAME
+    try:
+        size = os.stat(path).st_size
+        if size > _MAX_BYTES:
+            raise CorruptError(f"{path}: {size} bytes is too large for a manifest")
+        content = json.loads(path.read_bytes(), parse_constant=_refuse)
+    except FileNotFoundError:
+        raise CorruptError(
+            f"{path}: no manifest; packing was not finished, or this is no data set"
+        ) from None
+    except (ValueError, RecursionError, OSError) as error:
+        raise CorruptError(f"{path}: not a readable manifest: {error}") from None
+    try:
+        return _parse(content)
+    except CorruptError as error:
+        raise CorruptError(f"{path}: {error}") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _parse(content: object) -> Manifest:
+    top = _expect(content, dict, "the manifest")
+    if top.get("format") != "penstock":
+        raise CorruptError(f"its format is {str(top.get('format'))[:40]!r}, not 'penstock'")
+    if top.get("version") != VERSION:
+        raise CorruptError(f"version {top.get('version')!r}; this Penstock reads version {VERSION}")
+    shards = [_parse_shard(s) for s in _expect(top.get("shards"), list, "shards")]
+    manifest = Manifest(
+        samples=_count(top.get("samples"), "samples"),
+        bytes=_count(top.get("bytes"), "bytes"),
+        fields=_strings(top.get("fields"), "fields"),
+        kinds={
+            k: _count(v, f"kinds.{k}") for k, v in _expect(top.get("kinds"), dict, "kinds").items()
+        },
+        classes=None if top.get("classes") is None else _strings(top["classes"], "classes"),
+        shards=shards,
+        root=_expect(top.get("root", "."), str, "root"),
+        recipe=_expect(top.get("recipe", {}), dict, "recipe"),
+    )
+    total = sum(shard.samples for shard in shards)
+    if total != manifest.samples:
+        raise CorruptError(f"{manifest.samples} samples, but its shards have {total}")
+    names = [record.file for s in shards for record in (s.index, s.data) if record is not None]
+    if len(set(names)) != len(names):
+        raise CorruptError("a file is listed twice")
+    return manifest
+
+
+def _parse_shard(content: object) -> ShardRecord:
+    shard = _expect(content, dict, "a shard")
+    data = shard.get("data")
+    return ShardRecord(
+        samples=_count(shard.get("samples"), "samples of a shard"),
+        index=_parse_file(shard.get("index")),
+        data=None if data is None else _parse_file(data),
+    )
+
+
+def _parse_file(content: object) -> FileRecord:
+    record = _expect(content, dict, "a file of a shard")
+    name = _expect(record.get("file"), str, "a file name")
+    path = PurePosixPath(name)
+    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
+        raise CorruptError(f"the file {name[:80]!r} is not below the data set")
+    digest = record.get("sha256")
+    digest = None if digest is None else _expect(digest, str, f"sha256 of {name}")
+    return FileRecord(name, _count(record.get("bytes"), f"bytes of {name}"), digest)
+
+
+def _expect(value: Any, kind: type | Callable[..., Any], what: str) -> Any:
+    if not isinstance(value, kind):  # type: ignore[arg-type]
+        raise CorruptError(
+            f"{what} is {type(value).__name__}, not {getattr(kind, '__name__', kind)}"
+        )
+    return value
+
+
+def _count(value: object, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MAX_COUNT:
+        raise CorruptError(f"{what} is {str(value)[:40]}, not a count")
+    return value
+
+
+def _strings(value: object, what: str) -> list[str]:
+    return [_expect(item, str, f"an entry of {what}") for item in _expect(value, list, what)]

@@ -1,0 +1,310 @@
+"""Packing: a source in, a data set on disk out. Parallel over shards, resumable, all or nothing.
+
+Guaranteed: the bytes depend on the source and the options alone, not on the number of workers nor
+on how often the packer was killed on the way; until the manifest is written nothing is visible but
+the hidden workshop folder, and whatever can go wrong leaves no data set that looks finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from penstock.errors import CorruptError, PackError, SourceChangedError, SourceError
+from penstock.formats.detect import open_source
+from penstock.formats.names import printable
+from penstock.formats.source import Source
+from penstock.pack import workshop as ws
+from penstock.pack.cut import cut_shards, order_rows
+from penstock.pack.describe import Described, describe_sample
+from penstock.pack.durable import write_durable
+from penstock.pack.index import check_column_names
+from penstock.pack.manifest import NAME as MANIFEST
+from penstock.pack.manifest import Manifest, read_manifest, write_manifest
+from penstock.pack.progress import ProgressCounter, Watcher
+from penstock.pack.shard import assemble_manifest, shard_name, write_shard
+from penstock.pack.shrink import Shrink, shrink_sample
+
+DEFAULT_SHARD_SIZE = 256 << 20
+REJECTED = "rejected.jsonl"
+
+
+@dataclass(frozen=True)
+class PackOptions:
+    """What decides the bytes of a data set, besides its source; and what to do with bad files."""
+
+    shard_size: int = DEFAULT_SHARD_SIZE
+    order: Literal["shuffled", "source"] = "shuffled"
+    seed: int = 0
+    shrink: Shrink | None = None
+    on_error: Literal["raise", "skip"] = "raise"
+
+    def __post_init__(self) -> None:
+        if self.shard_size < 1:
+            raise ValueError(f"shard_size is {self.shard_size}; it must be at least one byte")
+        if self.order not in ("shuffled", "source"):
+            raise ValueError(f"order is {self.order!r}; it must be 'shuffled' or 'source'")
+        if not 0 <= self.seed < 1 << 64:
+            raise ValueError(f"seed is {self.seed}; it must be from 0 to 2**64 - 1")
+        if self.on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error is {self.on_error!r}; it must be 'raise' or 'skip'")
+
+
+@dataclass(frozen=True)
+class PackSummary:
+    """What packing did. `resumed` shards were taken over from a run that had been stopped."""
+
+    path: Path
+    samples: int
+    shards: int
+    bytes: int
+    source_bytes: int
+    kinds: dict[str, int]
+    rejected: list[tuple[str, str]]
+    ignored: Sequence[str]
+    resumed: int
+    seconds: float
+
+
+def pack_dataset(
+    source: str | os.PathLike[str] | Source,
+    destination: str | os.PathLike[str],
+    *,
+    listing: str | os.PathLike[str] | None = None,
+    shard_size: int = DEFAULT_SHARD_SIZE,
+    order: Literal["shuffled", "source"] = "shuffled",
+    seed: int = 0,
+    shrink: Shrink | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    workers: int | None = None,
+    watcher: Watcher | None = None,
+) -> PackSummary:
+    """Packs an image folder, or the images that a CSV or JSON Lines `listing` names, into shards.
+
+    Run again after it was killed, it goes on where it stopped and ends with the same bytes.
+    `watcher` is called with a `Progress` as work gets done, from worker threads, one at a time.
+
+        pack_dataset("imagenet/train", "shards/train")
+    """
+    options = PackOptions(shard_size, order, seed, shrink, on_error)
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers is {workers}; it must be at least 1")
+    if isinstance(source, (str, os.PathLike)):
+        source = open_source(source, listing=listing)
+    check_column_names(source.columns)
+    return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
+
+
+def count_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:
+    if (destination / MANIFEST).exists():
+        return _recognise(job, destination)
+    with ws.open_workshop(destination) as workshop:
+        ws.clear_stale(workshop, len(job.shards))
+        finished = job.run(workshop, workers)
+        results = [shard.result for shard in finished if shard.result is not None]
+        rejected = sorted(entry for shard in finished for entry in shard.rejected)
+        if job.refused or not results:
+            ws.abandon_workshop(workshop)
+            raise _refusal(job, sorted(job.refused) or rejected)
+        manifest = assemble_manifest(results, classes=job.source.classes, recipe=job.recipe())
+        ws.publish(workshop, results)
+        _write_rejected(job, rejected, destination)
+        write_manifest(manifest, destination / MANIFEST)
+        ws.remove_workshop(workshop)
+    return job.summary(destination, manifest, [(job.name(row), reason) for row, reason in rejected])
+
+
+class _Stopped(Exception):
+    """Ends a worker because another one failed or the user interrupted."""
+
+
+@dataclass
+class _Job:
+    source: Source
+    options: PackOptions
+    watcher: Watcher | None
+    shards: list[np.ndarray] = field(init=False)
+    stop: threading.Event = field(default_factory=threading.Event)
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    """Bad samples under on_error="raise": with the first of them writing ends, checking goes on."""
+    resumed: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        sizes, options = self.source.sizes, self.options
+        rows = order_rows(len(sizes), order=options.order, seed=options.seed)
+        self.shards = cut_shards(sizes, rows, options.shard_size)
+        self.progress = ProgressCounter(len(sizes), int(sizes.sum()), self.watcher)
+
+    def run(self, workshop: Path, workers: int) -> list[ws.Finished]:
+        """All shards, made or taken over. OSError and SourceChangedError end it as a PackError."""
+        with ThreadPoolExecutor(workers, thread_name_prefix="penstock-pack") as pool:
+            futures = [
+                pool.submit(self._make_shard, workshop, number)
+                for number in range(len(self.shards))
+            ]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                self._raise_first(done)
+            finally:
+                self.stop.set()
+                for future in futures:
+                    future.cancel()
+        return [future.result() for future in futures]
+
+    @staticmethod
+    def _raise_first(done: set[Future[ws.Finished]]) -> None:
+        for future in done:
+            error = future.exception()
+            if isinstance(error, _Stopped):
+                continue
+            if isinstance(error, OSError):
+                raise PackError(
+                    f"packing stopped: {error}. Run the same command again to go on from here."
+                ) from error
+            if error is not None:
+                raise error
+
+    def _make_shard(self, workshop: Path, number: int) -> ws.Finished:
+        rows = self.shards[number]
+        plan = self._plan_digest(rows)
+        finished = ws.load_finished(workshop, number, plan)
+        if finished is not None:
+            self.resumed += 1
+            self.progress.add(len(rows), int(self.source.sizes[rows].sum()))
+            return finished
+        rejected: list[tuple[int, str]] = []
+        result = write_shard(
+            self._read_rows(rows, rejected), workshop / shard_name(number), self.source.columns
+        )
+        finished = ws.Finished(plan, result, rejected)
+        if not self.refused:
+            ws.save_finished(workshop, number, finished)
+        return finished
+
+    def _read_rows(self, rows: np.ndarray, rejected: list[tuple[int, str]]) -> Iterator[Described]:
+        """The samples that can be packed; the others go to `rejected` or make the job refuse."""
+        for row in map(int, rows):
+            if self.stop.is_set():
+                raise _Stopped
+            try:
+                described = self._read(row)
+            except SourceChangedError as error:
+                raise PackError(f"{self.name(row)}: {error}; pack again") from None
+            except SourceError as error:
+                (self.refused if self.options.on_error == "raise" else rejected).append(
+                    (row, str(error))
+                )
+            else:
+                if not self.refused:
+                    yield described
+            self.progress.add(1, int(self.source.sizes[row]))
+
+    def _read(self, row: int) -> Described:
+        sample = self.source.read(row)
+        if self.options.shrink is not None:
+            sample = shrink_sample(sample, self.options.shrink)
+        return describe_sample(sample)
+
+    def _plan_digest(self, rows: np.ndarray) -> str:
+        """Tells whether a shard found in the workshop is the one that would be made now."""
+        source = self.source
+        content = [
+            [source.names[row], int(source.sizes[row]), int(source.mtimes[row])] for row in rows
+        ]
+        plan = [self._recipe(), str(source.columns), list(source.classes or ()), content]
+        return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
+
+    def _recipe(self) -> dict[str, Any]:
+        recipe = asdict(self.options)
+        del recipe["on_error"]
+        return recipe
+
+    def recipe(self) -> dict[str, Any]:
+        """What the manifest says of how the data set was made; equal for equal packs."""
+        digest = hashlib.sha256()
+        for name, size in zip(self.source.names, self.source.sizes, strict=True):
+            digest.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+        return {**self._recipe(), "source": digest.hexdigest()}
+
+    def name(self, row: int) -> str:
+        return printable(self.source.names[row])
+
+    def summary(
+        self, path: Path, manifest: Manifest, rejected: list[tuple[str, str]]
+    ) -> PackSummary:
+        return PackSummary(
+            path=path,
+            samples=manifest.samples,
+            shards=len(manifest.shards),
+            bytes=manifest.bytes,
+            source_bytes=int(self.source.sizes.sum()),
+            kinds=dict(manifest.kinds),
+            rejected=rejected,
+            ignored=self.source.ignored,
+            resumed=self.resumed,
+            seconds=time.monotonic() - self.started,
+        )
+
+
+def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
+    lines = [f"  {job.name(row)}: {reason}" for row, reason in bad]
+    return PackError(
+        f"{len(lines)} of {len(job.source.names)} files cannot be packed:\n"
+        + "\n".join(lines)
+        + "\nNothing was written. Mend or remove them, or pack the rest with on_error='skip' "
+        "(--on-error skip)."
+    )
+
+
+def _write_rejected(job: _Job, rejected: list[tuple[int, str]], destination: Path) -> None:
+    if not rejected:
+        return
+    entries = [{"name": job.source.names[row], "reason": reason} for row, reason in rejected]
+    text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+    # A lone surrogate of an undecodable file name becomes \udcXX, which is how JSON writes it.
+    write_durable(destination / REJECTED, text.encode("utf-8", "backslashreplace"))
+
+
+def _recognise(job: _Job, destination: Path) -> PackSummary:
+    """A destination that is finished already: fine if it is this very pack, refused otherwise."""
+    try:
+        manifest = read_manifest(destination)
+    except CorruptError as error:
+        raise PackError(f"{destination}: holds something else: {error}") from None
+    newest = int(job.source.mtimes.max())
+    same = manifest.recipe == json.loads(json.dumps(job.recipe()))
+    if not same or newest > (destination / MANIFEST).stat().st_mtime_ns:
+        raise PackError(
+            f"{destination}: already holds a data set made from another source or with other "
+            "options; choose another folder or remove it"
+        )
+    workshop = destination / ws.FOLDER
+    if workshop.exists():
+        with ws.open_workshop(destination):
+            ws.remove_workshop(workshop)
+    job.resumed = len(manifest.shards)
+    return job.summary(destination, manifest, _read_rejected(destination))
+
+
+def _read_rejected(destination: Path) -> list[tuple[str, str]]:
+    path = destination / REJECTED
+    if not path.exists():
+        return []
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [(entry["name"], entry["reason"]) for entry in entries]

@@ -1,0 +1,129 @@
+"""Checks a data set on disk: every byte against its checksum, every shard against the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock._core import crc32c
+from penstock.errors import CorruptError
+from penstock.pack.index import FILE, KEY, field_names, read_index
+from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest
+from penstock.pack.packer import count_cores
+from penstock.pack.progress import ProgressCounter, Watcher
+
+_PIECE = 8 << 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is not as it was written. `key` and `offset` where one sample is concerned."""
+
+    shard: str
+    reason: str
+    key: str | None = None
+    offset: int | None = None
+
+    def __str__(self) -> str:
+        place = "" if self.key is None else f", {self.key!r} at byte {self.offset}"
+        return f"{self.shard}{place}: {self.reason}"
+
+
+def verify_dataset(
+    path: str | os.PathLike[str], *, workers: int | None = None, watcher: Watcher | None = None
+) -> list[Problem]:
+    """Everything that is wrong with the data set, nothing if it is whole.
+
+    CorruptError if there is no readable manifest to compare with.
+    """
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    progress = ProgressCounter(manifest.samples, manifest.bytes, watcher)
+
+    def check(shard: ShardRecord) -> list[Problem]:
+        problems = list(_check_shard(folder, folder / manifest.root, shard))
+        progress.add(shard.samples, shard.data.bytes if shard.data else 0)
+        return problems
+
+    with ThreadPoolExecutor(workers or count_cores()) as pool:
+        return [problem for problems in pool.map(check, manifest.shards) for problem in problems]
+
+
+def _check_shard(folder: Path, root: Path, shard: ShardRecord) -> Iterator[Problem]:
+    name = shard.data.file if shard.data else shard.index.file
+    yield from _check_file(folder, shard.index)
+    if shard.data is not None:
+        yield from _check_file(root, shard.data)
+    try:
+        table = read_index(folder / shard.index.file, rows=shard.samples, data=shard.data)
+    except CorruptError as error:
+        yield Problem(name, str(error))
+        return
+    for field in field_names(table.schema):
+        yield from _check_field(root, name, table, field)
+
+
+def _check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
+    path = folder / record.file
+    if not path.is_file():
+        yield Problem(record.file, "the file is missing")
+        return
+    size = path.stat().st_size
+    if size != record.bytes:
+        yield Problem(record.file, f"{size} bytes, the manifest says {record.bytes}")
+    elif record.sha256 is not None and _hash_file(path) != record.sha256:
+        yield Problem(record.file, "its SHA-256 is not the one in the manifest")
+
+
+def _hash_file(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _check_field(root: Path, shard: str, table: pa.Table, field: str) -> Iterator[Problem]:
+    columns = (KEY, FILE, f"{field}.offset", f"{field}.size", f"{field}.crc32c")
+    rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
+    last, fd = None, -1
+    try:
+        for key, file, offset, size, expected in rows:
+            if offset is None:
+                continue
+            if file != last:
+                fd, last = _reopen(fd, root / file), file
+            reason = _check_bytes(fd, offset, size, expected)
+            if reason:
+                yield Problem(shard, f"{field}: {reason}", key, offset)
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def _reopen(fd: int, path: Path) -> int:
+    if fd >= 0:
+        os.close(fd)
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
+def _check_bytes(fd: int, offset: int, size: int, expected: int) -> str | None:
+    if fd < 0:
+        return "the file is missing"
+    # A size that lies is bounded by the file: nothing is allocated beyond it.
+    available = max(0, os.fstat(fd).st_size - offset)
+    data = os.pread(fd, min(size, available), offset)
+    if len(data) < size:
+        return f"{size} bytes, of which {len(data)} are there"
+    if crc32c(data) != expected:
+        return "its bytes are not those that were packed (CRC-32C)"
+    return None

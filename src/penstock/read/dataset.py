@@ -1,0 +1,147 @@
+"""A data set that is opened for reading: samples by number, and the index as a table."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import CorruptError
+from penstock.pack.index import FILE, KEY, LABEL, field_names, read_index, user_columns
+from penstock.pack.manifest import NAME as MANIFEST
+from penstock.pack.manifest import Manifest, read_manifest
+from penstock.sample import Sample
+
+_KEPT_SHARDS = 16
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Opens the data set in the folder `path` (or by its manifest). Reads the manifest and no more.
+
+    >>> dataset = open_dataset("shards/train")          # doctest: +SKIP
+    >>> len(dataset), dataset[0].key, dataset[0]["jpg"]  # doctest: +SKIP
+    """
+    path = Path(path)
+    if path.name == MANIFEST:
+        path = path.parent
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such data set")
+    return Dataset(path, read_manifest(path))
+
+
+class Dataset(Sequence[Sample]):
+    """Samples by number. Safe to use from threads, after fork and under spawn; holds no open file.
+
+    A slice is a data set of its own over the same files. Opening costs nothing per sample; the index
+    of a shard is read when the first of its samples is asked for.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, rows: np.ndarray | None = None) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._rows = rows
+        self._root = path / manifest.root
+        counts = [shard.samples for shard in manifest.shards]
+        self._starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        self._lock = threading.Lock()
+        self._kept: dict[int, pa.Table] = {}
+        self._index: pa.Table | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dataset, (self.path, self.manifest, self._rows)
+
+    def __len__(self) -> int:
+        return self.manifest.samples if self._rows is None else len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"Dataset({str(self.path)!r}, {len(self)} samples, fields {list(self.fields)})"
+
+    @property
+    def classes(self) -> Sequence[str] | None:
+        """Class names: label `k` means `classes[k]`. None where labels are bare numbers."""
+        return self.manifest.classes
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """The fields that samples may have."""
+        return self.manifest.fields
+
+    @property
+    def index(self) -> pa.Table:
+        """A row a sample: see docs/format.md. Read once, about 100 bytes a sample, without seek tables."""
+        if self._index is None:
+            with ThreadPoolExecutor(4) as pool:
+                tables = list(pool.map(self._read_shard, range(len(self.manifest.shards))))
+            table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+            self._index = table if self._rows is None else table.take(pa.array(self._rows))
+        return self._index
+
+    @overload
+    def __getitem__(self, i: int) -> Sample: ...
+    @overload
+    def __getitem__(self, i: slice) -> Dataset: ...
+    def __getitem__(self, i: int | slice) -> Sample | Dataset:
+        """Sample `i`, read from its file; a slice is a data set over those samples."""
+        if isinstance(i, slice):
+            rows = np.arange(self.manifest.samples) if self._rows is None else self._rows
+            return Dataset(self.path, self.manifest, rows[i])
+        position = i + len(self) if i < 0 else i
+        if not 0 <= position < len(self):
+            raise IndexError(f"sample {i} of {len(self)}")
+        row = position if self._rows is None else int(self._rows[position])
+        shard = int(np.searchsorted(self._starts, row, side="right")) - 1
+        table = self._shard_table(shard)
+        return self._read_sample(table.slice(row - int(self._starts[shard]), 1))
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[i] for i in range(len(self)))
+
+    def _shard_table(self, shard: int) -> pa.Table:
+        with self._lock:
+            table = self._kept.get(shard)
+        if table is None:
+            table = self._read_shard(shard)
+            with self._lock:
+                while len(self._kept) >= _KEPT_SHARDS:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[shard] = table
+        return table
+
+    def _read_shard(self, shard: int) -> pa.Table:
+        record = self.manifest.shards[shard]
+        return read_index(self.path / record.index.file, rows=record.samples, data=record.data)
+
+    def _read_sample(self, row: pa.Table) -> Sample:
+        (values,) = row.to_pylist()
+        fields = field_names(row.schema)
+        path = self._root / values[FILE]
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise CorruptError(f"{path}: {error.strerror}, for sample {values[KEY]!r}") from None
+        try:
+            data = {
+                f: self._read_field(fd, path, f, values)
+                for f in fields
+                if values[f"{f}.offset"] is not None
+            }
+        finally:
+            os.close(fd)
+        columns = {name: values[name] for name in user_columns(row.schema)}
+        return Sample(values[KEY], data, values[LABEL], columns)
+
+    def _read_field(self, fd: int, path: Path, field: str, values: dict[str, Any]) -> bytes:
+        offset, size = values[f"{field}.offset"], values[f"{field}.size"]
+        available = os.fstat(fd).st_size - offset
+        if available < size:
+            raise CorruptError(
+                f"{path}: ends before {field} of {values[KEY]!r}: {size} bytes at {offset}, "
+                f"{max(0, available)} are there"
+            )
+        return os.pread(fd, size, offset)

@@ -1,0 +1,56 @@
+"""One sample: a key, its encoded fields, and what is known about it.
+
+The same class carries samples out of a source into the packer and out of a dataset to the user.
+Fields are named by their file suffix in lower case, `jpeg` being `jpg`: `sample["jpg"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+IMAGE_FIELDS = frozenset({"bmp", "gif", "jpg", "pgm", "png", "ppm", "tif", "webp"})
+_SAME = {"jpeg": "jpg", "tiff": "tif"}
+
+
+def field_name(suffix: str) -> str:
+    """The field of a file suffix: `JPEG` is `jpg`, `mask.PNG` is `mask.png`."""
+    head, dot, last = suffix.lower().rpartition(".")
+    return head + dot + _SAME.get(last, last)
+
+
+def is_image_field(name: str) -> bool:
+    """Whether a field holds an encoded image, by the last part of its name."""
+    return name.rpartition(".")[2] in IMAGE_FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class Sample(Mapping[str, bytes]):
+    """A key, the encoded bytes of each field, an integer label and the user's columns.
+
+    `suffixes` keeps the spelling of a field's suffix in its source where that differs
+    (`{"jpg": "JPEG"}`), so that unpacking gives the file its own name back.
+    """
+
+    key: str
+    fields: Mapping[str, bytes]
+    label: int | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    suffixes: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> bytes:
+        try:
+            return self.fields[field_name(name)]
+        except KeyError:
+            raise KeyError(f"{name!r}: sample {self.key!r} has {sorted(self.fields)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}: {len(data)} bytes" for name, data in self.fields.items())
+        return f"Sample({self.key!r}, label={self.label}, {{{sizes}}})"
