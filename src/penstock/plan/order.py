@@ -63,7 +63,7 @@ def shuffle_lane(
     """The lane line[start:stop], each sample moved by less than `window` places.
 
     The sample at position p gets the key p + window * u, with u uniform in [0, 1); keys are sorted.
-    When the sample with key k comes out, all before k - window are out and none after k is needed.
+    When a sample is out, all that lie `window` places before it are out: so is memory bounded.
     """
     blocks = np.arange(start // 4, -(-stop // 4))
     words = draw_words(seed, epoch, Stream.WINDOW, blocks, 4).reshape(-1)

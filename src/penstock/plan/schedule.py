@@ -32,11 +32,11 @@ class RunSchedule:
 
     def alive_at(self, step: int) -> NDArray[np.int64]:
         """The runs that must be in memory in this step: also what a resumed epoch reads first."""
-        return self.runs[(self.first <= step) & (step <= self.last)]
+        return self.runs[(self.first <= step) & (self.last >= step)]
 
     def released_at(self, step: int) -> NDArray[np.int64]:
         """The runs that are used in this step and in none after."""
-        return self.runs[self.last == step]
+        return self.runs[np.equal(self.last, step)]
 
 
 def schedule_runs(plan: EpochPlan) -> RunSchedule:
