@@ -32,18 +32,14 @@ def random_resized_crop(
     """
     _check_range("scale", scale)
     _check_range("ratio", ratio)
-    areas = (heights * widths)[:, None] * _stretch(uniforms[:, :_TRIES], *scale)
-    logs = _stretch(uniforms[:, _TRIES : 2 * _TRIES], math.log(ratio[0]), math.log(ratio[1]))
-    aspects = np.exp(logs)
-    tried_w, tried_h = np.rint(np.sqrt(areas * aspects)), np.rint(np.sqrt(areas / aspects))
-    fits = (
-        (0 < tried_w) & (tried_w <= widths[:, None]) & (0 < tried_h) & (tried_h <= heights[:, None])
-    )
-    chosen = np.arange(len(heights)), fits.argmax(axis=1)
-    found = fits[chosen]
+    tried_w, tried_h = _try_sizes(heights, widths, uniforms[:, :-2], scale, ratio)
+    fits_w = (0 < tried_w) & (tried_w <= widths[:, None])
+    fits_h = (0 < tried_h) & (tried_h <= heights[:, None])
+    first = np.arange(len(heights)), (fits_w & fits_h).argmax(axis=1)
+    found = (fits_w & fits_h)[first]
     central_w, central_h = _clamp_ratio(heights, widths, ratio)
-    w = np.where(found, tried_w[chosen], central_w)
-    h = np.where(found, tried_h[chosen], central_h)
+    w = np.where(found, tried_w[first], central_w)
+    h = np.where(found, tried_h[first], central_h)
     left = np.where(found, uniforms[:, -2] * (widths - w + 1), (widths - w) // 2)
     top = np.where(found, uniforms[:, -1] * (heights - h + 1), (heights - h) // 2)
     return np.stack([left, top, w, h], axis=1).astype(np.int32)
@@ -84,6 +80,21 @@ def _center(lengths: NDArray[np.int64], crop: int) -> NDArray[np.int64]:
     spare = lengths - crop
     halves = np.rint(spare / 2).astype(np.int64)  # to even, as Python's round
     return np.where(spare < 0, -(-spare // 2), halves)
+
+
+def _try_sizes(
+    heights: NDArray[np.int64],
+    widths: NDArray[np.int64],
+    uniforms: NDArray[np.float64],
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(widths, heights) float64[B, tries] of random area and aspect, whole numbers."""
+    # float64, because the product of two int32 columns of the index may overflow
+    pixels = np.multiply(heights, widths, dtype=np.float64)
+    areas = pixels[:, None] * _stretch(uniforms[:, :_TRIES], *scale)
+    aspects = np.exp(_stretch(uniforms[:, _TRIES:], math.log(ratio[0]), math.log(ratio[1])))
+    return np.rint(np.sqrt(areas * aspects)), np.rint(np.sqrt(areas / aspects))
 
 
 def _clamp_ratio(

@@ -20,7 +20,7 @@ from penstock.plan.order import Shuffle, permute_line, shuffle_lane, shuffle_run
 from penstock.plan.split import Split, choose_lanes, cut_lane, own_lanes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StepPlan:
     """One rank's batch: `rows` int64[b] of the index, and `valid` bool[b], the valid entries first.
 
@@ -33,12 +33,13 @@ class StepPlan:
     draws: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EpochPlan:
     """The steps of one rank; made by `plan_epoch`. Holds at most 16 bytes an entry.
 
     `lanes` is what another world size needs to continue this epoch. `order` are the entries of the
-    rank's lanes, lane after lane; lane *i* is order[bounds[i]:bounds[i + 1]].
+    rank's lanes, lane after lane; lane *i* is order[bounds[i]:bounds[i + 1]]. `filler` is the entry
+    that fills up the last batch.
     """
 
     split: Split
@@ -100,24 +101,21 @@ def plan_epoch(
     """
     lanes = choose_lanes(split, shuffled=shuffle is not None)
     line = _lay_line(runs, rows, shuffle, epoch)
-    own = [cut_lane(len(line), lanes, lane) for lane in own_lanes(split, lanes)]
-    first, stop = own[0][0], own[-1][1]
-    if shuffle is None or shuffle.window is None or shuffle.is_global(len(line)):
-        order = line[first:stop].copy()
+    cuts = [cut_lane(len(line), lanes, lane) for lane in own_lanes(split, lanes)]
+    if shuffle is None or shuffle.is_global(len(line)):
+        order = [line[start:stop] for start, stop in cuts]
     else:
-        window = shuffle.window // lanes
-        order = np.concatenate(
-            [shuffle_lane(line, a, b, window, shuffle.seed, epoch) for a, b in own]
-        )
+        window = (shuffle.window or 0) // lanes
+        order = [shuffle_lane(line, *cut, window, shuffle.seed, epoch) for cut in cuts]
     return EpochPlan(
         split=split,
         lanes=lanes,
         steps=split.count_steps(len(line)),
         runs=runs,
         rows=rows,
-        order=order,
-        bounds=np.array([first] + [b for _, b in own]) - first,
-        filler=int(line[max(stop - 1, 0)]) if len(line) else 0,
+        order=np.concatenate(order),
+        bounds=np.append(0, np.cumsum([len(lane) for lane in order])),
+        filler=int(line[max(cuts[-1][1] - 1, 0)]) if len(line) else 0,
     )
 
 

@@ -17,7 +17,7 @@ from penstock.plan.epoch import EpochPlan
 from penstock.plan.runs import find_runs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunSchedule:
     """`runs` int64[k] in order of first use, with the steps of their `first` and `last` use."""
 
