@@ -60,6 +60,7 @@ def test_every_order_of_operations_is_equally_likely() -> None:
 def test_lighting_is_normal_and_its_channels_independent() -> None:
     alphas = lighting_alphas(draw(50_000, 4), std=0.1)
     assert alphas.dtype == np.float32 and alphas.shape == (50_000, 3)
+    assert abs(alphas.mean()) < 0.001 and abs(alphas.std() - 0.1) < 0.001
     for column in np.sort(alphas, axis=0).T:
         normal = [0.5 * (1 + math.erf(x / 0.1 / math.sqrt(2))) for x in column.tolist()]
         assert abs(np.array(normal) - (np.arange(50_000) + 0.5) / 50_000).max() < 0.0105
