@@ -1,7 +1,10 @@
 // The only file that knows Python: checks what comes in, releases the GIL, makes one call.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 
 #include "crc32c.h"
+#include "resize.h"
+#include "simd.h"
 
 namespace nb = nanobind;
 
@@ -33,6 +36,17 @@ uint32_t checksum(nb::handle data, uint32_t crc) {
   return function(crc, buffer.data(), buffer.size());
 }
 
+using Picture = nb::ndarray<uint8_t, nb::shape<-1, -1, 3>, nb::c_contig, nb::device::cpu>;
+
+void resize(Picture pixels, Picture out, bool bicubic, bool flip) {
+  thread_local penstock::Resizer resizer;
+  nb::gil_scoped_release release;
+  resizer.resize(
+      {pixels.data(), int32_t(pixels.shape(1)), int32_t(pixels.shape(0)), pixels.shape(1) * 3},
+      bicubic ? penstock::Filter::bicubic : penstock::Filter::bilinear, flip,
+      {out.data(), int32_t(out.shape(1)), int32_t(out.shape(0)), out.shape(1) * 3});
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -40,4 +54,6 @@ NB_MODULE(_core, m) {
   m.def("crc32c", &checksum<penstock::crc32c>, nb::arg("data"), nb::arg("crc") = 0);
   m.def("crc32c_portable", &checksum<penstock::crc32c_portable>, nb::arg("data"),
         nb::arg("crc") = 0);
+  m.def("resize", &resize);
+  m.def("set_simd", [](bool on) { penstock::simd_allowed = on; });
 }
