@@ -5,27 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "pixels.h"
 #include "resize_taps.h"
 
 namespace penstock {
-
-// RGB pixels that someone else owns, rows `stride` bytes apart.
-struct Pixels {
-  const uint8_t* data = nullptr;
-  int32_t width = 0, height = 0;
-  size_t stride = 0;
-
-  const uint8_t* row(int32_t y) const { return data + size_t(y) * stride; }
-};
-
-// Where a picture goes: exactly width * 3 bytes of each of the rows, `stride` bytes apart.
-struct Slot {
-  uint8_t* data = nullptr;
-  int32_t width = 0, height = 0;
-  size_t stride = 0;
-
-  uint8_t* row(int32_t y) const { return data + size_t(y) * stride; }
-};
 
 // Resizes one picture after another. Keeps its scratch memory, so that nothing is allocated once it
 // is warm; one instance per thread.

@@ -5,7 +5,7 @@
 
 #include "simd.h"
 
-#if defined(__x86_64__)
+#if PENSTOCK_AVX2
 #include <immintrin.h>
 #endif
 
@@ -53,20 +53,19 @@ void rows_portable(const uint8_t* const* window, size_t at, uint8_t* out, const 
   for (size_t i = 0; i < kBlock; ++i) out[i] = clip(sums[i]);
 }
 
-#if defined(__x86_64__)
-#define PENSTOCK_AVX2 __attribute__((target("avx2")))
+#if PENSTOCK_AVX2
 
 // How 22-bit weights are multiplied exactly by 16-bit instructions: p * k = p * high * 65536 +
 // p * low. `pmaddwd` sums two such products at a time, the sums of highs and lows are kept apart
 // and added at the end. All of it modulo 2^32, which does no harm: the true sum fits.
 
-PENSTOCK_AVX2 inline __m256i broadcast_pair(const int16_t* pair) {
+PENSTOCK_TARGET_AVX2 inline __m256i broadcast_pair(const int16_t* pair) {
   int32_t both;
   std::memcpy(&both, pair, 4);
   return _mm256_set1_epi32(both);
 }
 
-PENSTOCK_AVX2 inline __m256i load_two(const uint8_t* a, const uint8_t* b) {
+PENSTOCK_TARGET_AVX2 inline __m256i load_two(const uint8_t* a, const uint8_t* b) {
   return _mm256_inserti128_si256(
       _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a))),
       _mm_loadu_si128(reinterpret_cast<const __m128i*>(b)), 1);
@@ -77,14 +76,14 @@ struct ColumnSums {
   __m256i low, high;
 };
 
-PENSTOCK_AVX2 inline void add_pair(ColumnSums& sums, __m256i pixels, __m256i low, __m256i high) {
+PENSTOCK_TARGET_AVX2 inline void add_pair(ColumnSums& sums, __m256i pixels, __m256i low, __m256i high) {
   sums.low = _mm256_add_epi32(sums.low, _mm256_madd_epi16(pixels, low));
   sums.high = _mm256_add_epi32(sums.high, _mm256_madd_epi16(pixels, high));
 }
 
 // Pairs: how many pairs of taps an output has; 0 when it is known at run time only.
 template <int Pairs>
-PENSTOCK_AVX2 inline void sum_pixel(const uint8_t* const* in, const Taps& taps, int32_t x,
+PENSTOCK_TARGET_AVX2 inline void sum_pixel(const uint8_t* const* in, const Taps& taps, int32_t x,
                                     __m256i& top, __m256i& bottom) {
   const __m256i first = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,
                                          0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
@@ -113,7 +112,7 @@ PENSTOCK_AVX2 inline void sum_pixel(const uint8_t* const* in, const Taps& taps, 
 }
 
 // Four pixels of two rows, as int32 with a fourth channel of nothing, to 12 bytes in each lane.
-PENSTOCK_AVX2 inline __m256i pack_pixels(const __m256i pixels[4]) {
+PENSTOCK_TARGET_AVX2 inline __m256i pack_pixels(const __m256i pixels[4]) {
   const __m256i dense = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1,  //
                                          0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
   const __m256i words = _mm256_packus_epi16(_mm256_packs_epi32(pixels[0], pixels[1]),
@@ -121,13 +120,13 @@ PENSTOCK_AVX2 inline __m256i pack_pixels(const __m256i pixels[4]) {
   return _mm256_shuffle_epi8(words, dense);
 }
 
-PENSTOCK_AVX2 inline void store_lanes(__m256i lanes, uint8_t* upper, uint8_t* lower) {
+PENSTOCK_TARGET_AVX2 inline void store_lanes(__m256i lanes, uint8_t* upper, uint8_t* lower) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(upper), _mm256_castsi256_si128(lanes));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(lower), _mm256_extracti128_si256(lanes, 1));
 }
 
 template <int Pairs>
-PENSTOCK_AVX2 void columns_avx2(const uint8_t* const* in, uint8_t* const* out, const Taps& taps,
+PENSTOCK_TARGET_AVX2 void columns_avx2(const uint8_t* const* in, uint8_t* const* out, const Taps& taps,
                                 int32_t width) {
   for (int32_t x = 0; x < width; x += 4) {
     __m256i top[4], bottom[4];
@@ -147,14 +146,14 @@ PENSTOCK_AVX2 void columns_avx2(const uint8_t* const* in, uint8_t* const* out, c
 }
 
 // The highs of two taps as bytes: a weight is at most a little above 1, so its high fits.
-PENSTOCK_AVX2 inline __m256i broadcast_bytes(const int16_t* pair) {
+PENSTOCK_TARGET_AVX2 inline __m256i broadcast_bytes(const int16_t* pair) {
   return _mm256_set1_epi16(int16_t((pair[0] & 0xFF) | pair[1] * 256));
 }
 
 // Here the highs are multiplied as bytes, 16 outputs an instruction, and summed modulo 2^16: they
 // are shifted by 16 bits in the end. `pmaddubsw` cannot saturate: |high| + |high'| is below 128.
 template <int Pairs>
-PENSTOCK_AVX2 inline void rows_avx2(const uint8_t* const* window, size_t at, uint8_t* out,
+PENSTOCK_TARGET_AVX2 inline void rows_avx2(const uint8_t* const* window, size_t at, uint8_t* out,
                                     const int16_t* low, const int16_t* high, int pairs) {
   const __m256i zero = _mm256_setzero_si256();
   __m256i sum[4], upper[2] = {zero, zero};
@@ -187,7 +186,7 @@ PENSTOCK_AVX2 inline void rows_avx2(const uint8_t* const* window, size_t at, uin
 }
 
 template <int Pairs>
-PENSTOCK_AVX2 void row_avx2(const uint8_t* const* window, uint8_t* out, size_t bytes,
+PENSTOCK_TARGET_AVX2 void row_avx2(const uint8_t* const* window, uint8_t* out, size_t bytes,
                             const Taps& taps, int32_t output) {
   const int16_t *low = taps.low_of(output), *high = taps.high_of(output);
   const int pairs = (taps.size[output] + 1) / 2;
@@ -205,7 +204,7 @@ PENSTOCK_AVX2 void row_avx2(const uint8_t* const* window, uint8_t* out, size_t b
 
 void resample_columns(const uint8_t* const* in, uint8_t* const* out, const Taps& taps,
                       int32_t width) {
-#if defined(__x86_64__)
+#if PENSTOCK_AVX2
   if (use_avx2()) {
     switch (taps.room / 2) {
       case 1:
@@ -224,7 +223,7 @@ void resample_columns(const uint8_t* const* in, uint8_t* const* out, const Taps&
 
 void resample_rows(const uint8_t* const* window, uint8_t* out, size_t bytes, const Taps& taps,
                    int32_t output) {
-#if defined(__x86_64__)
+#if PENSTOCK_AVX2
   if (use_avx2()) {
     switch ((taps.size[output] + 1) / 2) {
       case 1:

@@ -1,0 +1,46 @@
+"""Single images: whole pictures, and the seek tables that let a crop be decoded without the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+from typing_extensions import Buffer
+
+from penstock import _core
+from penstock.errors import DecodeError
+from penstock.render import reference
+from penstock.render.status import Status, status_message
+
+
+def decode_jpeg(data: Buffer) -> NDArray[np.uint8]:
+    """uint8[H, W, 3], as `Image.open(data).convert("RGB")` gives it; EXIF orientation is not applied.
+
+    Baseline JPEG is decoded by the core, every other format that Pillow reads by Pillow.
+    Raises DecodeError for data that is damaged or no image.
+    """
+    pixels, code = _core.decode_jpeg(data)
+    if code == Status.UNSUPPORTED:
+        pixels, code = decode_with_pillow(data)
+    if pixels is None:
+        raise DecodeError(f"{status_message(code)} ({memoryview(data).nbytes} bytes)")
+    return pixels
+
+
+def build_seek(data: Buffer) -> bytes:
+    """The seek table of a baseline JPEG, to be handed to `render_batch`; empty where there is none."""
+    return _core.build_seek(data)
+
+
+def decode_with_pillow(data: Buffer) -> tuple[NDArray[np.uint8] | None, Status]:
+    """The pixels, or why there are none."""
+    try:
+        return reference.decode(data), Status.OK
+    except (Image.DecompressionBombError, MemoryError):
+        return None, Status.TOO_LARGE
+    except UnidentifiedImageError:
+        return None, Status.CORRUPT
+    except Exception as error:
+        # Intentional: Pillow's readers raise nearly everything (OSError, SyntaxError, ValueError,
+        # struct.error, zlib.error, ...) for bad data, and a bad sample is a status here.
+        return None, Status.TRUNCATED if "truncated" in str(error) else Status.CORRUPT
