@@ -3,11 +3,14 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "crc32c.h"
+#include "jpeg.h"
 #include "render.h"
 #include "simd.h"
 
@@ -50,6 +53,50 @@ uint32_t checksum(nb::handle data, uint32_t crc) {
   const Buffer buffer(data);
   nb::gil_scoped_release release;
   return function(crc, buffer.data(), buffer.size());
+}
+
+using BoxTuple = std::tuple<int32_t, int32_t, int32_t, int32_t>;
+
+// (status, uint8[height, width, 3] or None)
+nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle seek) {
+  using penstock::Status;
+  const Buffer jpeg(data), table(seek);
+  penstock::JpegDecoder decoder;
+  Status status = decoder.open({jpeg.data(), jpeg.size()});
+  if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
+  penstock::Box where{0, 0, decoder.width(), decoder.height()};
+  if (box) where = {std::get<0>(*box), std::get<1>(*box), std::get<2>(*box), std::get<3>(*box)};
+  if (where.width <= 0 || where.height <= 0 || where.width > decoder.width() ||
+      where.height > decoder.height())
+    return nb::make_tuple(int(Status::bad_box), nb::none());
+  const size_t stride = size_t(where.width) * 3;
+  std::unique_ptr<uint8_t[]> pixels(new uint8_t[stride * size_t(where.height)]);
+  {
+    nb::gil_scoped_release release;
+    status = decoder.decode(where, {table.data(), table.size()}, pixels.get(), stride);
+  }
+  if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
+  nb::capsule owner(pixels.get(), [](void* p) noexcept { delete[] static_cast<uint8_t*>(p); });
+  const size_t shape[] = {size_t(where.height), size_t(where.width), 3};
+  nb::ndarray<nb::numpy, uint8_t> array(pixels.release(), 3, shape, owner);
+  return nb::make_tuple(int(status), array);
+}
+
+nb::tuple build_seek(nb::handle data) {
+  const Buffer jpeg(data);
+  std::vector<uint8_t> seek;
+  penstock::Status status;
+  {
+    nb::gil_scoped_release release;
+    status = penstock::build_seek({jpeg.data(), jpeg.size()}, seek);
+  }
+  return nb::make_tuple(int(status), nb::bytes(seek.data(), seek.size()));
+}
+
+void set_simd(const std::string& name) {
+  if (name != "auto" && name != "portable")
+    throw nb::value_error("set_simd: the name must be 'auto' or 'portable'");
+  penstock::force_portable(name == "portable");
 }
 
 template <typename T, typename Shape>
@@ -150,8 +197,7 @@ void render_batch(const nb::list& images, const Spans& image_spans,
   }
   static_assert(sizeof(penstock::Status) == sizeof(int32_t));
   nb::gil_scoped_release release;
-  penstock::render_batch(samples.data(), count, format, threads,
-                         static_cast<uint8_t*>(out.data()),
+  penstock::render_batch(samples.data(), count, format, threads, static_cast<uint8_t*>(out.data()),
                          reinterpret_cast<penstock::Status*>(status.data()));
 }
 
@@ -162,10 +208,13 @@ NB_MODULE(_core, m) {
   m.def("crc32c", &checksum<penstock::crc32c>, nb::arg("data"), nb::arg("crc") = 0);
   m.def("crc32c_portable", &checksum<penstock::crc32c_portable>, nb::arg("data"),
         nb::arg("crc") = 0);
+  m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
+        nb::arg("seek") = nb::bytes("", 0));
+  m.def("build_seek", &build_seek, nb::arg("data"));
   m.def("render_batch", &render_batch, nb::arg("images"), nb::arg("image_spans").none(),
         nb::arg("seeks").none(), nb::arg("seek_spans").none(), nb::arg("boxes"),
         nb::arg("flips").none(), nb::arg("jitter").none(), nb::arg("order").none(),
         nb::arg("lighting").none(), nb::arg("table").none(), nb::arg("planar"), nb::arg("bicubic"),
         nb::arg("threads"), nb::arg("out"), nb::arg("status"));
-  m.def("set_simd", [](const std::string& path) { penstock::force_portable(path == "portable"); });
+  m.def("set_simd", &set_simd, nb::arg("name"));
 }

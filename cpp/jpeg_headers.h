@@ -29,8 +29,8 @@ struct HuffmanSpec {
 struct Component {
   uint8_t id = 0, h = 1, v = 1, quant_slot = 0;
   bool scanned = false;
-  int32_t width = 0, height = 0;        // in samples (libjpeg's downsampled size)
-  int32_t block_cols = 0, block_rows = 0;  // that hold samples of the picture
+  int32_t width = 0, height = 0;            // in samples (libjpeg's downsampled size)
+  int32_t block_cols = 0, block_rows = 0;   // that hold samples of the picture
   std::array<int16_t, kBlockSize> quant{};  // row-major; wraps to 16 bits as SIMD decoders do
 };
 
@@ -78,7 +78,7 @@ class HeaderParser {
 
   Bytes jpeg_;
   size_t position_ = 0;
-  bool frame_seen_ = false, jfif_seen_ = false, adobe_seen_ = false, restart_seen_ = false;
+  bool frame_seen_ = false, jfif_seen_ = false, adobe_seen_ = false;
   uint8_t adobe_transform_ = 0;
   std::array<bool, 4> quant_defined_{};
   std::array<std::array<int16_t, kBlockSize>, 4> quant_{};

@@ -74,8 +74,7 @@ void look_up_elements(const uint8_t* pixels, size_t count, const Element* table,
                       Element* out) {
   if (planar) {
     for (size_t channel = 0; channel < 3; ++channel)
-      for (size_t i = 0; i < count; ++i)
-        *out++ = table[channel * 256 + pixels[i * 3 + channel]];
+      for (size_t i = 0; i < count; ++i) *out++ = table[channel * 256 + pixels[i * 3 + channel]];
   } else {
     for (size_t i = 0; i < count * 3; i += 3) {
       out[i] = table[pixels[i]];
@@ -99,7 +98,8 @@ void add_offset(uint8_t* pixels, size_t count, const float offset[3]) {
   for (int channel = 0; channel < 3; ++channel)
     for (int level = 0; level < 256; ++level) {
       const float moved = std::nearbyint(float(level) + offset[channel]);
-      table[channel * 256 + level] = uint8_t(moved > 0.0f ? (moved < 255.0f ? moved : 255.0f) : 0.0f);
+      table[channel * 256 + level] =
+          uint8_t(moved > 0.0f ? (moved < 255.0f ? moved : 255.0f) : 0.0f);
     }
   look_up(pixels, count, table, 1, false, pixels);
 }

@@ -41,8 +41,7 @@ class Pool {
   void run(Job& job) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      while (!stopping_ && helpers_.size() < job.wanted)
-        helpers_.emplace_back([this] { help(); });
+      while (!stopping_ && helpers_.size() < job.wanted) helpers_.emplace_back([this] { help(); });
       jobs_.push_back(&job);
     }
     wake_.notify_all();

@@ -57,8 +57,7 @@ Status render_sample(const Sample& sample, const Format& format, Workspace& work
                       {resized, format.width, format.height, size_t(format.width) * 3});
   if (sample.jitter) jitter_color(resized, count, sample.jitter, sample.order);
   if (sample.lighting) add_offset(resized, count, sample.lighting);
-  if (format.table)
-    look_up(resized, count, format.table, format.element_size, format.planar, out);
+  if (format.table) look_up(resized, count, format.table, format.element_size, format.planar, out);
   return Status::ok;
 }
 

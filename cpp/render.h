@@ -28,8 +28,9 @@ struct Format {
   int32_t width = 0, height = 0;
   Filter filter = Filter::bilinear;
   size_t element_size = 1;
-  const void* table = nullptr;  // 3 x 256 elements, one for each byte; null leaves bytes as they are
-  bool planar = false;          // needs a table
+  const void* table =
+      nullptr;          // 3 x 256 elements, one for each byte; null leaves bytes as they are
+  bool planar = false;  // needs a table
 };
 
 // Renders `count` samples with at most `threads` threads. The result does not depend on them. A

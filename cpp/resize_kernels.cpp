@@ -76,7 +76,8 @@ struct ColumnSums {
   __m256i low, high;
 };
 
-PENSTOCK_TARGET_AVX2 inline void add_pair(ColumnSums& sums, __m256i pixels, __m256i low, __m256i high) {
+PENSTOCK_TARGET_AVX2 inline void add_pair(ColumnSums& sums, __m256i pixels, __m256i low,
+                                          __m256i high) {
   sums.low = _mm256_add_epi32(sums.low, _mm256_madd_epi16(pixels, low));
   sums.high = _mm256_add_epi32(sums.high, _mm256_madd_epi16(pixels, high));
 }
@@ -84,7 +85,7 @@ PENSTOCK_TARGET_AVX2 inline void add_pair(ColumnSums& sums, __m256i pixels, __m2
 // Pairs: how many pairs of taps an output has; 0 when it is known at run time only.
 template <int Pairs>
 PENSTOCK_TARGET_AVX2 inline void sum_pixel(const uint8_t* const* in, const Taps& taps, int32_t x,
-                                    __m256i& top, __m256i& bottom) {
+                                           __m256i& top, __m256i& bottom) {
   const __m256i first = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,
                                          0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
   const __m256i second =
@@ -126,8 +127,8 @@ PENSTOCK_TARGET_AVX2 inline void store_lanes(__m256i lanes, uint8_t* upper, uint
 }
 
 template <int Pairs>
-PENSTOCK_TARGET_AVX2 void columns_avx2(const uint8_t* const* in, uint8_t* const* out, const Taps& taps,
-                                int32_t width) {
+PENSTOCK_TARGET_AVX2 void columns_avx2(const uint8_t* const* in, uint8_t* const* out,
+                                       const Taps& taps, int32_t width) {
   for (int32_t x = 0; x < width; x += 4) {
     __m256i top[4], bottom[4];
     for (int32_t i = 0; i < 4; ++i) sum_pixel<Pairs>(in, taps, x + i, top[i], bottom[i]);
@@ -154,7 +155,7 @@ PENSTOCK_TARGET_AVX2 inline __m256i broadcast_bytes(const int16_t* pair) {
 // are shifted by 16 bits in the end. `pmaddubsw` cannot saturate: |high| + |high'| is below 128.
 template <int Pairs>
 PENSTOCK_TARGET_AVX2 inline void rows_avx2(const uint8_t* const* window, size_t at, uint8_t* out,
-                                    const int16_t* low, const int16_t* high, int pairs) {
+                                           const int16_t* low, const int16_t* high, int pairs) {
   const __m256i zero = _mm256_setzero_si256();
   __m256i sum[4], upper[2] = {zero, zero};
   for (__m256i& s : sum) s = _mm256_set1_epi32(kHalf);
@@ -187,7 +188,7 @@ PENSTOCK_TARGET_AVX2 inline void rows_avx2(const uint8_t* const* window, size_t 
 
 template <int Pairs>
 PENSTOCK_TARGET_AVX2 void row_avx2(const uint8_t* const* window, uint8_t* out, size_t bytes,
-                            const Taps& taps, int32_t output) {
+                                   const Taps& taps, int32_t output) {
   const int16_t *low = taps.low_of(output), *high = taps.high_of(output);
   const int pairs = (taps.size[output] + 1) / 2;
   size_t at = 0;

@@ -23,8 +23,6 @@ bool use_avx2() {
   return has_avx2 && !portable_forced.load(std::memory_order_relaxed);
 }
 
-void force_portable(bool portable) {
-  portable_forced.store(portable, std::memory_order_relaxed);
-}
+void force_portable(bool portable) { portable_forced.store(portable, std::memory_order_relaxed); }
 
 }  // namespace penstock

@@ -6,17 +6,19 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typing_extensions import Buffer
 
 from penstock import _core
 from penstock.render.decode import decode_with_pillow
 from penstock.render.inputs import Arena, Inputs
 from penstock.render.options import Color, Output
 from penstock.render.status import Status
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Resample = Literal["bilinear", "bicubic"]
 
@@ -109,7 +111,7 @@ class _Request:
             return
 
         def render_row(row: int) -> None:
-            pixels, status[row] = decode_with_pillow(self.images[row])
+            status[row], pixels = decode_with_pillow(self.images[row])
             if pixels is not None:
                 one = slice(row, row + 1)
                 self._take(one, pixels).render(out[one], status[one], 1)

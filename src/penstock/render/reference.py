@@ -7,14 +7,16 @@ The fallback for what the core does not decode, and the oracle of the tests: `re
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
-from typing_extensions import Buffer
 
 from penstock.render.options import Output, round_to_bfloat16
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
