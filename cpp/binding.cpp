@@ -34,6 +34,8 @@ class Buffer {
   size_t size() const { return size_t(view_.len); }
   Bytes bytes() const { return {data(), size()}; }
 
+  bool is_encoded() const { return view_.ndim == 1; }
+
   // uint8[height, width, 3]
   bool is_picture() const {
     return view_.ndim == 3 && view_.itemsize == 1 && view_.shape[2] == 3 && size() > 0 &&
@@ -123,6 +125,9 @@ class Inputs {
     for (nb::handle object : objects) buffers_.emplace_back(object);
     require(spans ? buffers_.size() == 1 && spans->shape(0) == count : buffers_.size() == count,
             "images and seeks: there must be one for each box");
+    for (const Buffer& buffer : buffers_)
+      require(buffer.is_encoded() || (!spans && buffer.is_picture()),
+              "images: each must be encoded bytes, or pixels as uint8[height, width, 3]");
     if (!spans) return;
     const int64_t size = int64_t(buffers_[0].size());
     for (size_t i = 0; i < count; ++i) {

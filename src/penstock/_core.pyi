@@ -15,9 +15,9 @@ def build_seek(data: Buffer) -> tuple[int, bytes]: ...
 
 # Renders into `out` and `status`; see penstock.render.batch.
 def render_batch(
-    images: list[Buffer],
+    images: list[Buffer | NDArray[np.uint8]],
     image_spans: NDArray[np.int64] | None,
-    seeks: list[Buffer] | None,
+    seeks: list[Buffer | NDArray[np.uint8]] | None,
     seek_spans: NDArray[np.int64] | None,
     boxes: NDArray[np.int32],
     flips: NDArray[np.bool_] | None,

@@ -18,18 +18,18 @@ from penstock.render.options import Color, Output
 from penstock.render.status import Status
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    from penstock.render.inputs import Data
 
 Resample = Literal["bilinear", "bicubic"]
 
 
 def render_batch(
-    images: Sequence[Buffer] | Arena,
+    images: Sequence[Data] | Arena,
     boxes: ArrayLike,
     size: tuple[int, int],
     *,
     flips: ArrayLike | None = None,
-    seeks: Sequence[Buffer] | Arena | None = None,
+    seeks: Sequence[Data] | Arena | None = None,
     color: Color | None = None,
     output: Output | None = None,
     resample: Resample = "bilinear",
@@ -143,8 +143,8 @@ def _check_boxes(boxes: ArrayLike) -> NDArray[np.int32]:
             f"boxes must be integers [B, 4] (left, top, width, height), "
             f"not {array.dtype}{list(array.shape)}"
         )
-    limit = np.iinfo(np.int32).max
-    return np.ascontiguousarray(np.clip(array, -1, limit), np.int32)
+    # What does not fit into 32 bits lies in no picture, also after clipping.
+    return array.astype(np.int64).clip(-1, np.iinfo(np.int32).max).astype(np.int32)
 
 
 def _check_size(size: tuple[int, int]) -> tuple[int, int]:
@@ -166,7 +166,7 @@ def _check_color(color: Color, count: int) -> Color:
     lighting = _check_rows("lighting", color.lighting, count)
     if jitter is None:
         return Color(lighting=lighting)
-    order = np.tile(np.uint8([0, 1, 2]), (count, 1)) if color.order is None else color.order
+    order = np.tile(np.arange(3), (count, 1)) if color.order is None else color.order
     order = np.ascontiguousarray(order, np.uint8)
     if order.shape != (count, 3) or np.any(np.sort(order, axis=1) != [0, 1, 2]):
         raise ValueError(f"order must be permutations of 0, 1, 2, uint8[{count}, 3]")

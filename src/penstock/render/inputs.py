@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    Data = Buffer | NDArray[np.uint8]  # NumPy tells type checkers of its buffers from 3.12 on
+
 
 @dataclass(frozen=True, eq=False)
 class Arena:
     """The bytes of many samples in one buffer: sample i is `buffer[offsets[i]:][:sizes[i]]`."""
 
-    buffer: Buffer
+    buffer: Data
     offsets: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
@@ -33,11 +35,11 @@ class Arena:
 class Inputs:
     """What the core takes: a list of buffers, or one buffer and (offset, size) of each sample."""
 
-    buffers: list[Buffer]
+    buffers: list[Data]
     spans: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, source: Sequence[Buffer] | Arena, count: int, name: str) -> Inputs:
+    def of(cls, source: Sequence[Data] | Arena, count: int, name: str) -> Inputs:
         """Those of a caller's argument `name`, which must hold `count` samples."""
         if isinstance(source, Arena):
             spans = np.stack([source.offsets, source.sizes], axis=1).astype(np.int64)
@@ -51,6 +53,6 @@ class Inputs:
 
     def __getitem__(self, row: int) -> memoryview:
         if self.spans is None:
-            return memoryview(self.buffers[row])
+            return memoryview(cast("Buffer", self.buffers[row]))
         offset, size = self.spans[row]
-        return memoryview(self.buffers[0]).cast("B")[offset : offset + size]
+        return memoryview(cast("Buffer", self.buffers[0])).cast("B")[offset : offset + size]

@@ -90,7 +90,8 @@ def _make_table(dtype: Dtype, mean: Triple, std: Triple) -> NDArray[Any]:
     if dtype == "uint8":
         return np.broadcast_to(levels, (3, 256)).copy()
     unit = levels.astype(np.float32) / np.float32(255)
-    table = (unit - np.float32(mean)[:, None]) / np.float32(std)[:, None]
+    means, stds = np.array([mean, std], np.float32)[:, :, None]
+    table: NDArray[Any] = (unit - means) / stds
     if dtype == "bfloat16":
         return round_to_bfloat16(table)
     with np.errstate(over="ignore"):

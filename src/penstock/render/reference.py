@@ -61,8 +61,8 @@ def jitter_color(
 
 def add_lighting(pixels: NDArray[np.uint8], offset: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Levels added to the channels, rounded to the nearest (ties to even) and clipped."""
-    moved = np.rint(pixels.astype(np.float32) + np.float32(offset))
-    return np.clip(moved, 0, 255).astype(np.uint8)
+    moved = pixels.astype(np.float32) + np.asarray(offset, np.float32)
+    return np.rint(moved).clip(0, 255).astype(np.uint8)
 
 
 def convert(pixels: NDArray[np.uint8], output: Output) -> NDArray[Any]:
@@ -70,7 +70,8 @@ def convert(pixels: NDArray[np.uint8], output: Output) -> NDArray[Any]:
     result: NDArray[Any] = pixels
     if output.dtype != "uint8":
         unit = pixels.astype(np.float32) / np.float32(255)
-        result = (unit - np.float32(output.mean)) / np.float32(output.std)
+        mean, std = np.array([output.mean, output.std], np.float32)
+        result = (unit - mean) / std
         result = (
             round_to_bfloat16(result)
             if output.dtype == "bfloat16"
