@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import NamedTuple
 
+from PIL import Image
+
+from penstock import _core
+from penstock.errors import SourceError
 from penstock.formats.header import ImageHeader, read_header
 from penstock.sample import Sample, is_image_field
 
+_NATIVE = frozenset({"baseline", "grey"})
+
+
+class ImageNote(NamedTuple):
+    """What the index says of an image; `seek` is empty where the native decoder has no use for it."""
+
+    header: ImageHeader
+    seek: bytes
+
 
 class Described(NamedTuple):
-    """A sample with the headers of its image fields, complete with what goes into the shard."""
+    """A sample with what the index says of its image fields."""
 
     sample: Sample
-    headers: dict[str, ImageHeader]
+    images: dict[str, ImageNote]
 
 
 def describe_sample(sample: Sample) -> Described:
-    """Reads the headers. SourceError if a field that should be an image is none."""
-    headers = {name: read_header(data) for name, data in sample.items() if is_image_field(name)}
-    return Described(sample, headers)
+    """SourceError if a field that should be an image is none, or a JPEG that does not decode."""
+    images = {name: describe_image(data) for name, data in sample.items() if is_image_field(name)}
+    return Described(sample, images)
+
+
+def describe_image(data: bytes) -> ImageNote:
+    """Header and seek table. For that, baseline JPEGs are read to their end."""
+    header = read_header(data)
+    if header.kind not in _NATIVE:
+        return ImageNote(header, b"")
+    status, seek = _core.build_seek(data)
+    if status != 0:
+        _check_with_pillow(data)
+    return ImageNote(header, seek)
+
+
+def _check_with_pillow(data: bytes) -> None:
+    """What the native decoder finds fault with is damaged if Pillow, which forgives more, fails too."""
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            image.load()
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise SourceError(f"does not decode: {error}") from None
 
 
 def shard_fields(sample: Sample) -> dict[str, bytes]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from penstock._core import crc32c
 from penstock.errors import CorruptError, SourceError
-from penstock.formats.header import ImageHeader
+from penstock.pack.describe import ImageNote
 from penstock.pack.manifest import FileRecord
 from penstock.sample import is_image_field
 
@@ -61,18 +61,11 @@ class IndexBuilder:
         """Starts a row; its fields follow."""
         self._rows.append((key, label, file, columns))
 
-    def add_field(
-        self,
-        name: str,
-        offset: int,
-        data: bytes,
-        header: ImageHeader | None,
-        seek: bytes | None = None,
-    ) -> None:
-        """A field of the current sample. An image field without a header is one that is damaged."""
+    def add_field(self, name: str, offset: int, data: bytes, image: ImageNote | None) -> None:
+        """A field of the current sample. An image field without a note is one that is damaged."""
         values: dict[str, Any] = {"offset": offset, "size": len(data), "crc32c": crc32c(data)}
         if is_image_field(name):
-            kind, height, width = header or (DAMAGED, None, None)
+            (kind, height, width), seek = image or ((DAMAGED, None, None), b"")
             values |= {"height": height, "width": width, "kind": kind, "seek": seek}
             self.kinds[kind] = self.kinds.get(kind, 0) + 1
         columns = self._fields.setdefault(name, {attribute: [] for attribute in values})

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from penstock.errors import PackError, SourceError
-from penstock.formats.header import read_header
 from penstock.formats.names import printable
 from penstock.formats.tar import Member, scan_tar
 from penstock.pack.index import IndexBuilder
@@ -141,10 +140,10 @@ def _add_group(index: IndexBuilder, fd: int, file: str, group: Group) -> None:
     index.add_sample(key, _parse_label(key, data.get("cls")), file, {})
     for field, member in group.members.items():
         try:
-            header = read_header(data[field]) if is_image_field(field) else None
+            image = describe_image(data[field]) if is_image_field(field) else None
         except SourceError:
-            header = None  # the index says "damaged"; the tar stays as it is
-        index.add_field(field, member.offset, data[field], header)
+            image = None  # the index says "damaged"; the tar stays as it is
+        index.add_field(field, member.offset, data[field], image)
 
 
 def _parse_label(key: str, text: bytes | None) -> int | None:
