@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.errors import PackError, SourceError
 from penstock.formats.names import printable
 from penstock.formats.tar import Member, scan_tar
+from penstock.pack.describe import describe_image
 from penstock.pack.index import IndexBuilder
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, Manifest, write_manifest
