@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.terminal import format_size, print_json, print_table, progress_bar, say
+from penstock.cli.terminal import format_size, print_json, print_table, say
+from penstock.pack.progress import progress_bar
 from penstock.pack.verify import verify_dataset
 from penstock.read.dataset import open_dataset
 
