@@ -93,17 +93,33 @@ void blend_with_grey(uint8_t* pixels, size_t count, float factor) {
 }
 
 template <typename Element>
-void look_up_elements(const uint8_t* pixels, size_t count, const Element* table, bool planar,
-                      Element* out) {
-  const size_t pixel_step = planar ? 1 : 3, channel_step = planar ? count : 1;
-  for (size_t i = 0; i < count; ++i, pixels += 3, out += pixel_step) {
-    const Element red = table[pixels[0]];
-    const Element green = table[256 + pixels[1]];
-    const Element blue = table[512 + pixels[2]];
-    out[0] = red;
-    out[channel_step] = green;
-    out[channel_step * 2] = blue;
+void look_up_interleaved(const uint8_t* pixels, size_t count, const Element* table, Element* out) {
+  for (size_t i = 0; i < count * 3; i += 3) {
+    out[i] = table[pixels[i]];
+    out[i + 1] = table[256 + pixels[i + 1]];
+    out[i + 2] = table[512 + pixels[i + 2]];
   }
+}
+
+template <typename Element>
+void look_up_planar(const uint8_t* pixels, size_t count, const Element* table, Element* out) {
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, count);
+    for (size_t channel = 0; channel < 3; ++channel)
+      for (size_t i = begin; i < end; ++i)
+        out[channel * count + i] = table[channel * 256 + pixels[i * 3 + channel]];
+  }
+}
+
+template <typename Element>
+void look_up_elements(const uint8_t* pixels, size_t count, const void* table, bool planar,
+                      void* out) {
+  const auto* from = static_cast<const Element*>(table);
+  auto* to = static_cast<Element*>(out);
+  if (planar)
+    look_up_planar(pixels, count, from, to);
+  else
+    look_up_interleaved(pixels, count, from, to);
 }
 
 }  // namespace
@@ -132,14 +148,11 @@ void add_offset(uint8_t* pixels, size_t count, const float offset[3]) {
 void look_up(const uint8_t* pixels, size_t count, const void* table, size_t element_size,
              bool planar, void* out) {
   if (element_size == 1)
-    look_up_elements(pixels, count, static_cast<const uint8_t*>(table), planar,
-                     static_cast<uint8_t*>(out));
+    look_up_elements<uint8_t>(pixels, count, table, planar, out);
   else if (element_size == 2)
-    look_up_elements(pixels, count, static_cast<const uint16_t*>(table), planar,
-                     static_cast<uint16_t*>(out));
+    look_up_elements<uint16_t>(pixels, count, table, planar, out);
   else
-    look_up_elements(pixels, count, static_cast<const uint32_t*>(table), planar,
-                     static_cast<uint32_t*>(out));
+    look_up_elements<uint32_t>(pixels, count, table, planar, out);
 }
 
 }  // namespace penstock
