@@ -31,7 +31,7 @@ void Resizer::resize(const Pixels& source, Filter filter, bool flip, const Slot&
   const bool keep_rows = source.height == slot.height;
   if (!keep_columns) columns_.build(source.width, slot.width, filter, flip);
   if (!keep_rows) rows_.build(source.height, slot.height, filter, false);
-  window_.resize(keep_rows ? 0 : rows_.room);
+  if (!keep_rows) window_.resize(size_t(rows_.pairs) * 2);
   copy_tail(source);
   if (keep_columns && keep_rows)
     copy(source, slot);
@@ -65,7 +65,7 @@ const uint8_t* Resizer::readable_row(const Pixels& source, int32_t y) const {
 // Output row `y` of the vertical pass over the source.
 void Resizer::resample_row(const Pixels& source, int32_t y, uint8_t* out) {
   const int32_t first = rows_.first[y], last = first + rows_.size[y] - 1;
-  for (int32_t t = 0; t < rows_.room; ++t)
+  for (int32_t t = 0; t < rows_.pairs * 2; ++t)
     window_[t] = readable_row(source, std::min(first + t, last));
   resample_rows(window_.data(), out, size_t(source.width) * 3, rows_, y);
 }
@@ -105,7 +105,7 @@ void Resizer::resize_rows_first(const Pixels& source, const Slot& slot) {
 
 // Keeps only the rows in between that an output row needs, in a ring that fits the nearest cache.
 void Resizer::resize_columns_first(const Pixels& source, const Slot& slot) {
-  const int32_t ring = rows_.room + kRowGroup;
+  const int32_t ring = rows_.pairs * 2 + kRowGroup;
   const size_t stride = padded_size(slot.width);
   between_.resize(ring * stride);
   int32_t ready = 0;
@@ -120,7 +120,7 @@ void Resizer::resize_columns_first(const Pixels& source, const Slot& slot) {
       }
       resample_columns(in, out, columns_, slot.width);
     }
-    for (int32_t t = 0; t < rows_.room; ++t)
+    for (int32_t t = 0; t < rows_.pairs * 2; ++t)
       window_[t] = between_.data() + std::min(first + t, end - 1) % ring * stride;
     resample_rows(window_.data(), slot.row(y), size_t(slot.width) * 3, rows_, y);
   }
