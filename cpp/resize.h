@@ -18,8 +18,11 @@ class Resizer {
   void resize(const Pixels& source, Filter filter, bool flip, const Slot& slot);
 
  private:
-  void resize_columns_first(const Pixels& source, const Slot& slot);
+  void resize_rows(const Pixels& source, const Slot& slot);
+  void resize_columns(const Pixels& source, const Slot& slot);
   void resize_rows_first(const Pixels& source, const Slot& slot);
+  void resize_columns_first(const Pixels& source, const Slot& slot);
+  void resample_row(const Pixels& source, int32_t y, uint8_t* out);
   void copy_tail(const Pixels& source);
   const uint8_t* readable_row(const Pixels& source, int32_t y) const;
 

@@ -19,7 +19,7 @@ double evaluate(double x) {
 
 // The order of the operations is Pillow's: the same doubles come out.
 template <Filter filter>
-double weigh(double* weights, int32_t first, int32_t size, double center, double scale) {
+double weigh_with(double* weights, int32_t first, int32_t size, double center, double scale) {
   const double inverse = 1.0 / scale;
   double sum = 0.0;
   for (int32_t t = 0; t < size; ++t) {
@@ -42,31 +42,28 @@ void Taps::build(int32_t in, int32_t out, Filter filter, bool reversed) {
   const size_t outputs = (size_t(out) + 3) / 4 * 4;
   first.assign(outputs, 0);
   size.assign(outputs, 0);
-  room = 2;
+  pairs = 1;
   for (int32_t i = 0; i < out; ++i) {
     const int32_t slot = reversed ? out - 1 - i : i;
     const double center = (i + 0.5) * step;
     first[slot] = std::max(int32_t(center - support + 0.5), 0);
     size[slot] = std::min(int32_t(center + support + 0.5), in) - first[slot];
-    room = std::max(room, (size[slot] + 1) / 2 * 2);
+    pairs = std::max(pairs, (size[slot] + 1) / 2);
   }
-  low.assign(outputs * room, 0);
-  high.assign(outputs * room, 0);
-  weights_.resize(room);
+  weights_.assign(outputs * size_t(pairs), {});
+  exact_.resize(size_t(pairs) * 2);
 
+  const auto weigh =
+      filter == Filter::bilinear ? &weigh_with<Filter::bilinear> : &weigh_with<Filter::bicubic>;
   for (int32_t i = 0; i < out; ++i) {
     const int32_t slot = reversed ? out - 1 - i : i;
-    const double center = (i + 0.5) * step;
-    const double sum =
-        filter == Filter::bilinear
-            ? weigh<Filter::bilinear>(weights_.data(), first[slot], size[slot], center, scale)
-            : weigh<Filter::bicubic>(weights_.data(), first[slot], size[slot], center, scale);
-    int16_t* lows = low.data() + size_t(slot) * room;
-    int16_t* highs = high.data() + size_t(slot) * room;
+    const double sum = weigh(exact_.data(), first[slot], size[slot], (i + 0.5) * step, scale);
+    WeightPair* weights = weights_.data() + size_t(slot) * size_t(pairs);
     for (int32_t t = 0; t < size[slot]; ++t) {
-      const int32_t weight = quantise(sum != 0.0 ? weights_[t] / sum : weights_[t]);
-      lows[t] = int16_t(weight);
-      highs[t] = int16_t((weight - lows[t]) / 65536);
+      const int32_t weight = quantise(sum != 0.0 ? exact_[t] / sum : exact_[t]);
+      const int16_t low = int16_t(weight);
+      weights[t / 2].low[t % 2] = low;
+      weights[t / 2].high[t % 2] = int16_t((weight - low) >> 16);
     }
   }
 }
