@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -33,6 +33,9 @@ class Job:
         batch_size = self.global_batch // world_size
         split = Split(batch_size, rank, world_size, self.lanes, last)
         return plan_epoch(self.runs, split, epoch=self.epoch, shuffle=self.shuffle, rows=self.rows)
+
+    def plan_with(self, window: int) -> EpochPlan:
+        return replace(self, shuffle=replace(self.shuffle, window=window)).plan()
 
     def plan_ranks(self, world_size: int, last: str = "drop") -> list[EpochPlan]:
         return [self.plan(rank, world_size, last) for rank in range(world_size)]

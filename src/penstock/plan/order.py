@@ -52,11 +52,6 @@ def lay_runs(bounds: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.
     return np.repeat(shifts, lengths) + np.arange(bounds[-1] - bounds[0])
 
 
-def permute_line(line: NDArray[np.int64], shuffle: Shuffle, epoch: int) -> NDArray[np.int64]:
-    """A uniform permutation of the line."""
-    return line[order_randomly(shuffle.seed, epoch, Stream.PERMUTATION, len(line))]
-
-
 def shuffle_lane(
     line: NDArray[np.int64], start: int, stop: int, window: int, seed: int, epoch: int
 ) -> NDArray[np.int64]:
@@ -65,11 +60,11 @@ def shuffle_lane(
     The sample at position p gets the key p + window * u, with u uniform in [0, 1); keys are sorted.
     When a sample is out, all that lie `window` places before it are out: so is memory bounded.
     """
-    blocks = np.arange(start // 4, -(-stop // 4))
-    words = draw_words(seed, epoch, Stream.WINDOW, blocks, 4).reshape(-1)
-    words = words[start - start // 4 * 4 :][: stop - start]
+    length = stop - start
+    ids = start + np.arange(-(-length // 4))  # four words an id; no other lane has ids from here
+    words = draw_words(seed, epoch, Stream.WINDOW, ids, 4).reshape(-1)[:length]
     delays = (words * np.uint64(window)) >> np.uint64(32 - _FRACTION)
-    places = np.arange(stop - start, dtype=np.uint64) << np.uint64(_FRACTION)
+    places = np.arange(length, dtype=np.uint64) << np.uint64(_FRACTION)
     return line[start:stop][np.argsort(places + delays, kind="stable")]
 
 
