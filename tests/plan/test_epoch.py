@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochs import Job, jobs, make_runs, valid_rows, walk
+from epochs import Job, jobs, make_runs, valid_rows, walk, windowed_jobs
 from penstock.plan import Shuffle, Split, plan_epoch
 
 endings = st.sampled_from(["drop", "short", "pad"])
@@ -150,10 +150,8 @@ def test_a_sample_that_comes_once_draws_by_its_row(job: Job) -> None:
         assert plan.step(t).draws.tolist() == plan.step(t).rows.tolist()
 
 
-@given(jobs())
+@given(windowed_jobs())
 def test_in_its_lane_a_sample_moves_by_less_than_its_part_of_the_window(job: Job) -> None:
-    if job.shuffle is None or job.shuffle.is_global(len(job.entries)):
-        return
     plan, still = job.plan(), job.plan_with(window=0)
     place = np.empty(len(still.order), int)
     place[still.order] = np.arange(len(still.order))

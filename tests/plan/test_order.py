@@ -61,6 +61,12 @@ def test_displacements_are_those_of_uniform_keys() -> None:
     np.testing.assert_allclose(quantiles, [-0.4, -0.2, 0.2, 0.4], atol=0.01)
 
 
+def test_even_a_window_of_two_mixes() -> None:
+    lane = shuffle_lane(np.arange(10_000), 0, 10_000, 2, seed=0, epoch=0)
+    swapped = (np.diff(lane) < 0).mean()  # neighbours p, p + 1 with 2 u > 1 + 2 v: one in eight
+    assert abs(swapped - 1 / 8) < 0.02
+
+
 def test_a_permutation_is_uniform() -> None:
     counts = np.zeros((5, 5), int)
     for epoch in range(4000):
