@@ -33,6 +33,17 @@ def test_ranks_partition_an_epoch(job: Job, data: st.DataObject, last: str) -> N
     assert sorted(rows) == job.entries.tolist()
 
 
+@given(st.integers(0, 200), st.integers(1, 9), st.integers(1, 17), st.booleans())
+def test_validation_covers_every_sample_once_for_sizes_that_do_not_divide(
+    count: int, world_size: int, batch_size: int, shuffled: bool
+) -> None:
+    runs, shuffle = make_runs([1] * count), Shuffle(0, 20) if shuffled else None
+    splits = [Split(batch_size, rank, world_size, last="pad") for rank in range(world_size)]
+    plans = [plan_epoch(runs, split, shuffle=shuffle) for split in splits]
+    assert sorted(np.concatenate([walk(plan) for plan in plans])) == list(range(count))
+    assert len({len(plan) for plan in plans}) == 1
+
+
 @given(jobs(), endings)
 def test_global_batches_are_the_same_for_every_world_size_that_the_lanes_allow(
     job: Job, last: str

@@ -95,7 +95,7 @@ def plan_epoch(
     """Plans an epoch over all rows of the index, or over `rows`, for the rank of `split`.
 
     `rows` does not decrease; a row may be missing (a subset) or come several times (weights).
-    Without `shuffle`, each lane keeps the index order. Costs 0.1 to 0.3 s for 1.28 million samples.
+    Without `shuffle`, each lane keeps the index order. About 0.1 s for 1.28 million samples.
 
     >>> plan = plan_epoch(runs, Split(256), epoch=3, shuffle=Shuffle(seed=0, window=16384))
     >>> plan.step(0).rows

@@ -69,7 +69,10 @@ def shuffle_lane(
 
 
 def order_randomly(seed: int, epoch: int, stream: int, count: int) -> NDArray[np.int64]:
-    """A uniform permutation of `count` things: 64 random bits each, sorted."""
+    """A uniform permutation of `count` things: each gets random bits, and they are sorted."""
     words = draw_words(seed, epoch, stream, np.arange(-(-count // 2)), 4)
-    keys = (words[:, 0::2] << np.uint64(32)) | words[:, 1::2]
-    return np.argsort(keys.reshape(-1)[:count], kind="stable")
+    keys = ((words[:, 0::2] << np.uint64(32)) | words[:, 1::2]).reshape(-1)[:count]
+    # The number of the thing takes the lowest bits: sort is five times as fast as argsort.
+    number = np.uint64((1 << count.bit_length()) - 1)
+    keys = (keys & ~number) | np.arange(count, dtype=np.uint64)
+    return (np.sort(keys) & number).astype(np.int64)
