@@ -107,6 +107,7 @@ template <typename T, typename Shape>
 using OptionalArray = std::optional<Array<T, Shape>>;
 using Spans = OptionalArray<int64_t, nb::shape<-1, 2>>;
 using Boxes = Array<int32_t, nb::shape<-1, 4>>;
+using Windows = OptionalArray<int32_t, nb::shape<-1, 4>>;
 using Flips = OptionalArray<bool, nb::shape<-1>>;
 template <typename T>
 using Triples = OptionalArray<T, nb::shape<-1, 3>>;
@@ -171,14 +172,17 @@ penstock::Format make_format(const Batch& out, const Table& table, bool planar, 
 
 void render_batch(const nb::list& images, const Spans& image_spans,
                   const std::optional<nb::list>& seeks, const Spans& seek_spans, const Boxes& boxes,
-                  const Flips& flips, const Triples<float>& jitter, const Triples<uint8_t>& order,
-                  const Triples<float>& lighting, const Table& table, bool planar, bool bicubic,
-                  int threads, const Batch& out, const Codes& status) {
+                  const Windows& windows, const Flips& flips, const Triples<float>& jitter,
+                  const Triples<uint8_t>& order, const Triples<float>& lighting, const Table& table,
+                  bool planar, bool bicubic, int threads, const Batch& out, const Codes& status) {
   const size_t count = boxes.shape(0);
   require(out.shape(0) == count && status.shape(0) == count, "out: one slot for each box");
   const penstock::Format format = make_format(out, table, planar, bicubic);
   const Inputs encoded(images, image_spans, count);
   const Inputs tables(seeks ? *seeks : nb::list(), seek_spans, seeks ? count : 0);
+  const int32_t* window = data_of(windows, count, "windows: a row for each box");
+  for (size_t i = 0; window && i < count; ++i)
+    require(window[i * 4] > 0 && window[i * 4 + 1] > 0, "windows: of a picture that has pixels");
   const bool* flip = data_of(flips, count, "flips: one for each box");
   const float* factors = data_of(jitter, count, "jitter: a row for each box");
   const uint8_t* orders = data_of(order, count, "order: a row for each box");
@@ -197,6 +201,8 @@ void render_batch(const nb::list& images, const Spans& image_spans,
     if (seeks) sample.seek = tables.bytes(i);
     const int32_t* box = boxes.data() + i * 4;
     sample.box = {box[0], box[1], box[2], box[3]};
+    if (const int32_t* w = window ? window + i * 4 : nullptr)
+      sample.window = {w[0], w[1], w[2], w[3]};
     sample.flip = flip && flip[i];
     sample.jitter = factors ? factors + i * 3 : nullptr;
     sample.order = orders ? orders + i * 3 : nullptr;
@@ -220,8 +226,9 @@ NB_MODULE(_core, m) {
   m.def("build_seek", &build_seek, nb::arg("data"));
   m.def("render_batch", &render_batch, nb::arg("images"), nb::arg("image_spans").none(),
         nb::arg("seeks").none(), nb::arg("seek_spans").none(), nb::arg("boxes"),
-        nb::arg("flips").none(), nb::arg("jitter").none(), nb::arg("order").none(),
-        nb::arg("lighting").none(), nb::arg("table").none(), nb::arg("planar"), nb::arg("bicubic"),
-        nb::arg("threads"), nb::arg("out"), nb::arg("status"));
+        nb::arg("windows").none(), nb::arg("flips").none(), nb::arg("jitter").none(),
+        nb::arg("order").none(), nb::arg("lighting").none(), nb::arg("table").none(),
+        nb::arg("planar"), nb::arg("bicubic"), nb::arg("threads"), nb::arg("out"),
+        nb::arg("status"));
   m.def("set_simd", &set_simd, nb::arg("name"));
 }

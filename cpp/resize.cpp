@@ -10,9 +10,9 @@ namespace {
 
 // The order of the passes shows in the last bit, since the rows between them are rounded to bytes.
 // This is the order of Pillow 13; up to Pillow 12.1, columns always came first.
-bool rows_come_first(const Pixels& source, const Slot& slot) {
-  const int64_t lost_rows = source.height - slot.height;
-  const int64_t lost_columns = source.width - slot.width;
+bool rows_come_first(Extent in, Extent out) {
+  const int64_t lost_rows = in.height - out.height;
+  const int64_t lost_columns = in.width - out.width;
   return lost_rows > 0 && lost_rows > 2 * lost_columns;
 }
 
@@ -26,20 +26,33 @@ size_t padded_size(int32_t width) { return size_t(width) * 3 + kRowPadding; }
 }  // namespace
 
 // A pass over an axis that keeps its size would change nothing: its weights are 1 and 0.
-void Resizer::resize(const Pixels& source, Filter filter, bool flip, const Slot& slot) {
-  const bool keep_columns = source.width == slot.width && !flip;
-  const bool keep_rows = source.height == slot.height;
-  if (!keep_columns) columns_.build(source.width, slot.width, filter, flip);
-  if (!keep_rows) rows_.build(source.height, slot.height, filter, false);
-  if (!keep_rows) window_.resize(size_t(rows_.pairs) * 2);
+Box Resizer::prepare(Extent in, Extent full, Range columns, Range rows, Filter filter, bool flip) {
+  keep_columns_ = in.width == full.width && !flip;
+  keep_rows_ = in.height == full.height;
+  rows_first_ = rows_come_first(in, full);
+  if (!keep_columns_) {
+    columns_.build(in.width, full.width, columns, filter, flip);
+    columns = columns_.sources();
+    columns_.shift(columns.begin);
+  }
+  if (!keep_rows_) {
+    rows_.build(in.height, full.height, rows, filter, false);
+    rows = rows_.sources();
+    rows_.shift(rows.begin);
+    window_.resize(size_t(rows_.pairs) * 2);
+  }
+  return {columns.begin, rows.begin, columns.size(), rows.size()};
+}
+
+void Resizer::resize(const Pixels& source, const Slot& slot) {
   copy_tail(source);
-  if (keep_columns && keep_rows)
+  if (keep_columns_ && keep_rows_)
     copy(source, slot);
-  else if (keep_columns)
+  else if (keep_columns_)
     resize_rows(source, slot);
-  else if (keep_rows)
+  else if (keep_rows_)
     resize_columns(source, slot);
-  else if (rows_come_first(source, slot))
+  else if (rows_first_)
     resize_rows_first(source, slot);
   else
     resize_columns_first(source, slot);

@@ -9,6 +9,13 @@ namespace penstock {
 
 enum class Filter { bilinear, bicubic };
 
+// From `begin` up to but not including `end`.
+struct Range {
+  int32_t begin = 0, end = 0;
+
+  int32_t size() const { return end - begin; }
+};
+
 // Weights are Pillow's, to the last bit: fixed point with this many bits behind the point.
 constexpr int kWeightBits = 22;
 
@@ -24,10 +31,18 @@ struct WeightPair {
 // come outputs of size 0, up to a multiple of four.
 struct Taps {
   std::vector<int32_t> first, size;
+  int32_t outputs = 0;
   int32_t pairs = 0;
 
-  // Memory is reused. With `reversed`, output i gets what output `out - 1 - i` would get.
-  void build(int32_t in, int32_t out, Filter filter, bool reversed);
+  // Those of the outputs `part` of a resize from `in` to `out` pixels, counted from the first of
+  // them. With `reversed` they come last first. Memory is reused.
+  void build(int32_t in, int32_t out, Range part, Filter filter, bool reversed);
+
+  // The sources that any output needs.
+  Range sources() const;
+
+  // Counts sources from `begin` on.
+  void shift(int32_t begin);
 
   const WeightPair* weights_of(int32_t output) const {
     return weights_.data() + size_t(output) * size_t(pairs);

@@ -81,7 +81,7 @@ class Layout:
 
     def path_of(self, row: int) -> Path:
         """The file that a row lies in."""
-        return self.part_of(row).root / self.columns.files[self.columns.file[row]]
+        return self.part_of(row).root / str(self.columns.files[self.columns.file[row]])
 
     def read_run(self, run: int, memory: NDArray[np.uint8]) -> SeekTables | None:
         """Fills memory with the bytes of a run; its seek tables. Thread-safe."""
@@ -115,7 +115,7 @@ class Layout:
         except OSError as error:
             raise CorruptError(f"{path}: {error.strerror}") from None
         try:
-            got = read_exactly(fd, memoryview(memory), offset)
+            got = read_exactly(fd, memory.data, offset)
         finally:
             os.close(fd)
         if got < len(memory):

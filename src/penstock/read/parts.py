@@ -12,25 +12,23 @@ import pyarrow as pa
 from penstock.pack.index import KEY
 from penstock.read.columns import Columns, Places, read_columns
 from penstock.read.dataset import Dataset
-from penstock.read.layout import Layout, Part
+from penstock.read.layout import Part
 
 
 class Table:
     """Rows of all data sets; those of data set *d* are `bounds[d]` to `bounds[d + 1]` - 1."""
 
-    def __init__(
-        self, datasets: Sequence[Dataset], fields: Sequence[str], *, image: bool, run_bytes: int
-    ) -> None:
+    def __init__(self, datasets: Sequence[Dataset], fields: Sequence[str], *, image: bool) -> None:
         self._datasets = list(datasets)
         counts = [dataset.manifest.samples for dataset in datasets]
         self.bounds = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         columns = [_read(dataset, fields, image) for dataset in datasets]
-        parts = [
+        self.columns = _concatenate(columns)
+        self.parts = [
             part
             for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True)
             for part in _parts_of(dataset, start)
         ]
-        self.layout = Layout(_concatenate(columns), parts, run_bytes)
 
     def name_row(self, row: int) -> str:
         """The key of a row."""

@@ -18,7 +18,7 @@ class SeekTables(NamedTuple):
     bounds: NDArray[np.int64]
 
     def table(self, i: int) -> memoryview:
-        return memoryview(self.data)[self.bounds[i] : self.bounds[i + 1]]
+        return self.data.data[self.bounds[i] : self.bounds[i + 1]]
 
 
 class SeekReader:

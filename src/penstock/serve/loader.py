@@ -15,6 +15,7 @@ from penstock.plan.runs import RUN_BYTES
 from penstock.plan.split import choose_lanes
 from penstock.read.dataset import Dataset
 from penstock.read.folder_cache import open_path
+from penstock.read.layout import Layout
 from penstock.read.parts import Table
 from penstock.serve.batch import Batch
 from penstock.serve.iteration import iterate
@@ -109,12 +110,13 @@ class Loader:
         self._threads = threads or len(os.sched_getaffinity(0))
         self._prefetch = prefetch
         self._table = _read_table(self.dataset, self.fields)
-        columns = self._table.layout.columns
+        columns = self._table.columns
         self._recipe = compile_recipe(transform, _common_size(columns.height, columns.width))
         self._sampling = Sampling(self.dataset, self._table, weights, seed)
         self._lanes: int | None = None
         self._split().count_steps(0)  # checks batch_size and rank now, not in the first epoch
-        self._window = self._choose_window(window) if shuffle else None
+        self._window = self._choose_window(window) if shuffle else 0
+        self._layout = Layout(columns, self._table.parts, self._choose_run_bytes())
         self._epoch = self._start = 0
         self._position = (0, 0)
         self._counters = Counters()
@@ -226,7 +228,7 @@ class Loader:
         ):  # after a fork, a lock of the parent may be held for ever
             self._memory = (os.getpid(), BatchMemory())
         return Renderer(
-            layout=self._table.layout,
+            layout=self._layout,
             recipe=self._recipe,
             fields=self.fields,
             seed=self.seed,
@@ -245,11 +247,11 @@ class Loader:
     def _plan(self, epoch: int) -> EpochPlan:
         if self._plan_of is None or self._plan_of[0] != epoch:
             plan = plan_epoch(
-                self._table.layout.runs,
+                self._layout.runs,
                 self._split(),
                 epoch=epoch,
                 shuffle=Shuffle(self.seed, self._window) if self.shuffle else None,
-                rows=self._sampling.rows(epoch),
+                rows=self._sampling.rows(epoch, self._layout.runs),
             )
             self._plan_of = (epoch, plan)
         return self._plan_of[1]
@@ -272,9 +274,16 @@ class Loader:
             return window
         if window != "auto":
             raise ValueError(f"window is {window!r}; give 'auto', a number of samples, or None")
-        sizes = self._table.layout.columns.span.size
+        if any(part.loose for part in self._table.parts):
+            return None  # each file is a read of its own anyway, and folders are sorted by class
+        sizes = self._table.columns.span.size
         mean = max(int(sizes.mean()) if len(sizes) else 1, 1)
         return max(WINDOW_BYTES // mean, 4 * self._split().global_batch)
+
+    def _choose_run_bytes(self) -> int:
+        """Runs of one sample where samples are needed in any order and do not all fit into memory."""
+        fits = int(self._table.columns.span.size.sum()) <= WINDOW_BYTES
+        return RUN_BYTES if fits or self._window is not None else 1
 
 
 def _rebuild(
@@ -297,7 +306,7 @@ def _check_choices(on_error: str, prefetch: int, threads: int | None) -> None:
 def _read_table(source: Dataset | Mixture, fields: tuple[str, ...]) -> Table:
     datasets = source.datasets if isinstance(source, Mixture) else [source]
     others = [name for name in fields if name not in (IMAGE, LABEL, KEY)]
-    return Table(datasets, others, image=IMAGE in fields, run_bytes=RUN_BYTES)
+    return Table(datasets, others, image=IMAGE in fields)
 
 
 def _common_size(heights: NDArray[np.int64], widths: NDArray[np.int64]) -> tuple[int, int] | None:

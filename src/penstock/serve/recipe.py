@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,7 @@ class Draw:
         return draw_uniforms(self.seed, self.epoch, stream, self.ids, count)
 
 
+T = TypeVar("T")
 Sizes = NDArray[np.int64]
 Crop = Callable[[Draw, Sizes, Sizes], Drawn]
 
@@ -106,35 +108,36 @@ def compile_recipe(
             "transforms come once each and in this order: a crop, RandomHorizontalFlip, ColorJitter, "
             f"Lighting, Normalize; not {[kind.__name__ for kind in kinds]}"
         )
-    found = {type(step): step for step in steps}
-    recipe = _compile_crop(found, common_size)
-    normalize = found.get(Normalize)
-    if isinstance(normalize, Normalize):
-        output = Output(normalize.dtype, normalize.mean, normalize.std)
-        recipe = replace(recipe, output=output)
+    normalize = _find(steps, Normalize)
+    output = (
+        Output() if normalize is None else Output(normalize.dtype, normalize.mean, normalize.std)
+    )
     return replace(
-        recipe,
-        flip=found.get(RandomHorizontalFlip),
-        jitter=found.get(ColorJitter),
-        lighting=found.get(Lighting),
+        _compile_crop(steps, common_size),
+        flip=_find(steps, RandomHorizontalFlip),
+        jitter=_find(steps, ColorJitter),
+        lighting=_find(steps, Lighting),
+        output=output,
     )
 
 
-def _compile_crop(found: dict[type, Transform], common_size: tuple[int, int] | None) -> Recipe:
-    random, resize, center = (found.get(k) for k in (RandomResizedCrop, Resize, CenterCrop))
-    if isinstance(random, RandomResizedCrop):
+def _find(steps: list[Transform], kind: type[T]) -> T | None:
+    return next((step for step in steps if isinstance(step, kind)), None)
+
+
+def _compile_crop(steps: list[Transform], common_size: tuple[int, int] | None) -> Recipe:
+    random, resize = _find(steps, RandomResizedCrop), _find(steps, Resize)
+    center = _find(steps, CenterCrop)
+    if random is not None:
         if resize or center:
-            raise ValueError(
-                "RandomResizedCrop already gives the size: leave Resize and CenterCrop out"
-            )
+            raise ValueError("RandomResizedCrop gives the size: leave Resize and CenterCrop out")
         return Recipe(_random_crop(random), _pair(random.size), random.interpolation)
-    if isinstance(center, CenterCrop):
-        resample = resize.interpolation if isinstance(resize, Resize) else "bilinear"
-        shrink = resize if isinstance(resize, Resize) else None
-        return Recipe(_center_crop(shrink, _pair(center.size)), _pair(center.size), resample)
-    if isinstance(resize, Resize):
+    resample: Resample = "bilinear" if resize is None else resize.interpolation
+    if center is not None:
+        return Recipe(_center_crop(resize, _pair(center.size)), _pair(center.size), resample)
+    if resize is not None:
         size = _resized_size(resize, common_size)
-        return Recipe(_whole(size), size, resize.interpolation)
+        return Recipe(_whole(size), size, resample)
     if common_size is None:
         raise ValueError(
             "the images differ in size, so a batch needs a crop: "

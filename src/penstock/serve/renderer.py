@@ -103,7 +103,7 @@ class Renderer:
             rows.tolist(), numbers.tolist(), firsts.tolist(), places.tolist(), sizes.tolist()
         ):
             data = runs[run]
-            images.append(memoryview(data.data)[place : place + size])
+            images.append(data.data.data[place : place + size])
             seeks.append(b"" if data.seeks is None else data.seeks.table(row - first))
         return images, seeks
 

@@ -41,7 +41,12 @@ class Sampling:
     def __init__(
         self, source: Dataset | Mixture, table: Table, weights: Weights, seed: int
     ) -> None:
-        self._source, self._table, self._seed = source, table, seed
+        self._source, self._seed = source, seed
+        self._count, self._labels, self._bounds = (
+            len(table.columns),
+            table.columns.label,
+            table.bounds,
+        )
         self._subset = None
         if isinstance(source, Dataset) and source.rows is not None:
             self._subset = np.sort(source.rows)
@@ -52,15 +57,14 @@ class Sampling:
     def __len__(self) -> int:
         if isinstance(self._source, Mixture) and self._source.samples is not None:
             return self._source.samples
-        rows = len(self._table.layout.columns)
-        return rows if self._subset is None else len(self._subset)
+        return self._count if self._subset is None else len(self._subset)
 
-    def rows(self, epoch: int) -> NDArray[np.int64] | None:
-        """None if simply all."""
+    def rows(self, epoch: int, runs: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """None if simply all. `runs` are those of the data sets, which mixtures keep together."""
         if isinstance(self._source, Mixture):
             return draw_mixture(
-                self._table.layout.runs,
-                self._table.bounds,
+                runs,
+                self._bounds,
                 np.asarray(self._source.weights, np.float64),
                 seed=self._seed,
                 epoch=epoch,
@@ -72,8 +76,7 @@ class Sampling:
         return drawn if self._subset is None else self._subset[drawn]
 
     def _check_weights(self, weights: Weights) -> NDArray[np.float64]:
-        labels = self._table.layout.columns.label
-        labels = labels if self._subset is None else labels[self._subset]
+        labels = self._labels if self._subset is None else self._labels[self._subset]
         if isinstance(weights, str):
             if weights != "balanced":
                 raise ValueError(f"weights is {weights!r}; give 'balanced' or a number per sample")
