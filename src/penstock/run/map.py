@@ -70,11 +70,10 @@ class Map(Stage):
                 yield from drive(processes, items, at, self.buffer, self.ordered)
 
     def _handle(self, failure: Failure) -> Any:
-        error = failure.make_error()
         if callable(self.on_error):
-            return self.on_error(error)
+            return self.on_error(failure.make_error())
         if self.on_error == "raise":
-            raise error
+            raise failure.make_error()
         log.warning("skipped: %s", failure.what)
         return _SKIP
 

@@ -60,7 +60,10 @@ class Port:
 
     def receive(self) -> tuple[int, Any] | None:
         """The next (number, value), or None when the other end has closed."""
-        message = self.connection.recv(_MESSAGE)
+        try:
+            message = self.connection.recv(_MESSAGE)
+        except ConnectionResetError:  # it died with messages of ours unread
+            return None
         if not message:
             return None
         number, body, offset, sizes, released = pickle.loads(message)
