@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import random
 import signal
 import subprocess
 import sys
@@ -17,12 +16,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run.contract import COUNT, FlowContract, read
-from run.functions import (die_on_seven, draw, draw_globals, exit_on_seven, fail_on_seven, get_pid, make_image, raise_unpicklable, square)
 
 from penstock import Flow
 from penstock.errors import WorkerError
-from penstock.run.seeding import item_rng
+from run.contract import COUNT, FlowContract, read
+from run.functions import (
+    die_on_seven,
+    draw,
+    draw_globals,
+    exit_on_seven,
+    fail_on_seven,
+    get_pid,
+    make_image,
+    raise_unpicklable,
+    square,
+)
 
 
 class RunnerContract(FlowContract):
@@ -253,7 +261,11 @@ def run_script(text: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
-WAIT = "def wait(n):\n    os.write(1, b"%d\\n" % os.getpid())\n    signal.pause()\n"
+WAIT = """
+def wait(n):
+    os.write(1, b"%d\\n" % os.getpid())
+    signal.pause()
+"""
 
 
 def wait_for_end(pid: int) -> None:
