@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from run.functions import (
 class RunnerContract(FlowContract):
     """A map on workers: what holds for every pool."""
 
-    options: dict[str, Any]
+    options: Mapping[str, Any]
 
     def make(self, source: Any, fn: Callable[[Any], Any] = square, **options: Any) -> Flow:
         return Flow.of(source).map(fn, **{**self.options, **options})
@@ -98,11 +99,11 @@ class RunnerContract(FlowContract):
 
 
 class TestThreads(RunnerContract):
-    options = {"workers": 3, "kind": "threads"}
+    options = MappingProxyType({"workers": 3, "kind": "threads"})
 
 
 class TestThreadsUnordered(RunnerContract):
-    options = {"workers": 3, "kind": "threads", "ordered": False}
+    options = MappingProxyType({"workers": 3, "kind": "threads", "ordered": False})
     ordered = repeatable = False
 
 
@@ -140,11 +141,11 @@ class ProcessContract(RunnerContract):
 
 
 class TestProcessesByFork(ProcessContract):
-    options = {"workers": 2, "start": "fork"}
+    options = MappingProxyType({"workers": 2, "start": "fork"})
 
 
 class TestProcessesUnordered(ProcessContract):
-    options = {"workers": 2, "start": "fork", "ordered": False}
+    options = MappingProxyType({"workers": 2, "start": "fork", "ordered": False})
     ordered = repeatable = False
 
 
