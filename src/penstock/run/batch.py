@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from penstock.run.fields import Field, rebuild
-from penstock.run.stage import At, Items, Length, Opener, Stage, opened, rest
+from penstock.run.stage import At, Items, Length, Opener, Stage, opened
 
 Stack: TypeAlias = "bool | Callable[[list[Any]], Any]"
 
@@ -26,7 +26,7 @@ class Batch(Stage):
     seeks = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
-        with opened(inputs[0], At(at.epoch, at.start * self.size)) as items:
+        with opened(inputs[0], at.move(at.start * self.size)) as items:
             number = 0
             while group := list(islice(items, self.size)):
                 if len(group) < self.size and not self.remainder:
@@ -98,7 +98,7 @@ class Unbatch(Stage):
                 yield from split_batch(batch)
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
-        return 0 if rest(lengths[0], At()) == 0 else None
+        return 0 if lengths[0] == 0 else None
 
     @property
     def name(self) -> str:

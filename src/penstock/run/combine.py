@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from penstock.run.seeding import CHOOSE, MIX, draw_uniform
@@ -143,6 +144,35 @@ class Choose(Stage):
     @property
     def exactness(self) -> str:
         return "at most once, until one ends"
+
+
+@dataclass(frozen=True)
+class Interleave(Stage):
+    """One item of each flow in turn, until the one whose turn it is has ended: undoes `shard`."""
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        with ExitStack() as stack:
+            flows = [stack.enter_context(opened(opener, at)) for opener in inputs]
+            for turn in cycle(flows):
+                for item in turn:
+                    yield item
+                    break
+                else:
+                    return
+
+    def length(self, lengths: tuple[Length, ...]) -> Length:
+        if None in lengths:
+            return None
+        known = [length for length in lengths if length is not None]
+        return min(length * len(known) + turn for turn, length in enumerate(known))
+
+    @property
+    def name(self) -> str:
+        return "interleave()"
+
+    @property
+    def order(self) -> str:
+        return "in turns"
 
 
 def pick(weights: list[float] | tuple[float, ...], draw: float) -> int:

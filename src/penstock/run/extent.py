@@ -50,7 +50,7 @@ class Repeat(Stage):
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         first = at.epoch * (self.times or ENDLESS)
         last = first + self.times if self.times else None
-        chained = chain_epochs(inputs[0], self.input_length, at.start, first, last)
+        chained = chain_epochs(inputs[0], self.input_length, at, first, last)
         yield from islice(chained, 0, None, at.step)
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
@@ -69,19 +69,19 @@ class Repeat(Stage):
 
 
 def chain_epochs(
-    opener: Opener, length: Length, start: int, first: int, last: int | None
+    opener: Opener, length: Length, at: At, first: int, last: int | None
 ) -> Iterator[Any]:
-    """Epochs `first`, `first + 1`, … before `last` as one line, beginning at its item `start`.
+    """Epochs `first`, `first + 1`, … before `last` as one line, beginning at its item `at.start`.
 
-    Whole epochs before `start` are not opened where their length is known.
+    Whole epochs before that are not opened where their length is known.
     """
-    epoch = first
+    epoch, start = first, at.start
     if length and length != math.inf:
         gone, start = divmod(start, int(length))
         epoch += gone
     while last is None or epoch < last:
         given = 0
-        with opened(opener, At(epoch, start if length else 0)) as items:
+        with opened(opener, at.move(start if length else 0, epoch=epoch)) as items:
             for item in items:
                 given += 1
                 if length or given > start:
@@ -107,7 +107,7 @@ class FixedSize(Stage):
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         begin = at.epoch * self.size + at.start
         wanted = len(range(at.start, self.size, at.step))
-        chained = chain_epochs(inputs[0], self.input_length, begin, 0, None)
+        chained = chain_epochs(inputs[0], self.input_length, at.move(begin), 0, None)
         for item in islice(chained, 0, wanted * at.step, at.step):
             yield item
             wanted -= 1

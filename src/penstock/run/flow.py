@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.run.batch import Batch, BatchByShape, Stack, Unbatch
 from penstock.run.child import get_context
-from penstock.run.combine import Choose, Concat, Mix, Zip, check_weights
+from penstock.run.combine import Choose, Concat, Interleave, Mix, Zip, check_weights
 from penstock.run.describe import Description, Row, format_length
 from penstock.run.extent import Cache, FixedSize, Repeat, Take
 from penstock.run.fields import Field, FieldFunction, Select
@@ -17,6 +17,7 @@ from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
+from penstock.run.remote import Keys, Receive, send_items
 from penstock.run.seeding import check_seed
 from penstock.run.source import make_source
 from penstock.run.speed import Speed, measure_stages
@@ -59,6 +60,20 @@ class Flow:
         """The items of an LMDB in tensorpack's layout, in its order or in a random one."""
         flow = Flow.of(LmdbItems(path))
         return flow._then(Shuffle(None, check_seed(seed))) if shuffle else flow
+
+    @staticmethod
+    def receive(
+        *addresses: str, senders: int | None = 1, buffer: int = 8, keys: Keys | None = None
+    ) -> Flow:
+        """Bind to these addresses and give what senders send, until `senders` of them have ended.
+
+        `senders=None` never ends. Each may be `buffer` items ahead. `keys`: see `make_keys`.
+        """
+        if not addresses:
+            raise ValueError("receive needs at least one address, such as tcp://127.0.0.1:5555")
+        if senders is not None:
+            _check_count("senders", senders, 1)
+        return Flow(Receive(addresses, senders, _check_count("buffer", buffer, 1), keys))
 
     # One item at a time
 
@@ -174,6 +189,11 @@ class Flow:
         """Like `zip`, with the fields of the items put side by side in one list or dict."""
         return Flow(Zip(joined=True), (self, *others))
 
+    @staticmethod
+    def interleave(*flows: Flow) -> Flow:
+        """One item of each in turn, until the one whose turn it is has ended: undoes `shard`."""
+        return Flow(Interleave(), flows)
+
     def mix(self, *others: Flow, weights: Sequence[float] | None = None, seed: int = 0) -> Flow:
         """Every item of every flow once, in random turns; without weights perfectly mixed."""
         flows = (self, *others)
@@ -195,10 +215,31 @@ class Flow:
         """Run everything so far in a thread of its own, up to `count` items ahead."""
         return self._then(Prefetch(_check_count("count", count, 1)))
 
-    def in_process(self, buffer: int = 8, start: str | None = None) -> Flow:
-        """Run everything so far in one other process, up to `buffer` items ahead."""
+    def in_process(self, processes: int = 1, *, buffer: int = 8, start: str | None = None) -> Flow:
+        """Run everything so far in other processes, up to `buffer` items ahead; same order.
+
+        Of several processes each runs the whole flow for its own share of the items: stages that
+        seek (see `describe`) do no more than that share.
+        """
         get_context(start)
-        return self._then(InProcess(_check_count("buffer", buffer, 1), start))
+        _check_count("processes", processes, 1)
+        stage = InProcess(max(1, _check_count("buffer", buffer, 1) // processes), start)
+        if processes == 1:
+            return self._then(stage)
+        shares = (self.shard(rank, processes)._then(stage) for rank in range(processes))
+        return Flow.interleave(*shares)
+
+    def send(
+        self, *addresses: str, name: str | None = None, receiver_key: bytes | None = None
+    ) -> int:
+        """Send one pass to the receivers at these addresses; how many items were sent.
+
+        A sender that is restarted under the same `name` goes on where the receiver is.
+        `receiver_key`: the receiver's public key, which makes the connection encrypted.
+        """
+        if name is not None:
+            self._check_resumable()
+        return send_items(self._open_from, addresses, name, receiver_key)
 
     # Iterating, measuring, saving
 
@@ -287,6 +328,9 @@ class Flow:
 
     def _open(self, at: At) -> Items:
         return open_stage(self._stage, tuple(flow._open for flow in self._inputs), at)
+
+    def _open_from(self, start: int) -> Items:
+        return self._open(At(self._at.epoch, start))
 
     def _walk(self) -> Iterator[Flow]:
         for flow in self._inputs:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,20 @@ from penstock.formats.safe_pickle import load_pickle
 KEYS = b"__keys__"
 MAP_SIZE = 1 << 40  # address space, not disk: the file grows with what is written
 COMMIT_EVERY = 5000
+_open: weakref.WeakValueDictionary[tuple[int, int, int], Any] = weakref.WeakValueDictionary()
 
 
-class LmdbItems(Sequence[Any]):
-    """The items of an LMDB, in the order in which they were written; opened in each process."""
+class LmdbRecords(Sequence[Any]):
+    """[key, value] of an LMDB as bytes, in the order of its keys; opened in each process."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, keys: list[bytes] | None = None) -> None:
         self.path = os.path.abspath(path)
         self._environment: Any = None
         self._process = -1
-        with self._begin() as transaction:
-            self._keys = _read_keys(transaction, self.path)
+        if keys is None:
+            with self._begin() as transaction:
+                keys = _read_keys(transaction, self.path)
+        self._keys = keys
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -41,18 +45,11 @@ class LmdbItems(Sequence[Any]):
                 raise SourceError(f"{self.path}: {KEYS!r} lists {key!r}, which is not there")
             return self._decode(key, value)
 
-    def __iter__(self) -> Iterator[Any]:
-        for index in range(len(self)):
-            yield self[index]
-
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_environment": None, "_process": -1}
 
     def _decode(self, key: bytes, value: memoryview) -> Any:
-        try:
-            return load_pickle(value)
-        except ValueError as error:
-            raise SourceError(f"{self.path}: the value of {key!r}: {error}") from error
+        return [key, bytes(value)]
 
     def _begin(self) -> Any:
         if self._process != os.getpid():  # an environment must not cross a fork
@@ -60,11 +57,30 @@ class LmdbItems(Sequence[Any]):
         return self._environment.begin(buffers=True)
 
 
+class LmdbItems(LmdbRecords):
+    """The items of an LMDB, in the order in which they were written."""
+
+    def _decode(self, key: bytes, value: memoryview) -> Any:
+        try:
+            return load_pickle(value)
+        except ValueError as error:
+            raise SourceError(f"{self.path}: the value of {key!r}: {error}") from error
+
+
 def open_environment(path: str) -> Any:
-    """The LMDB at `path`, a file or a directory, for reading."""
-    lmdb = _import_lmdb()
+    """The LMDB at `path`, a file or a directory, for reading; one per process and file."""
     if not os.path.exists(path):
         raise SourceError(f"no LMDB at {path}")
+    status = os.stat(path)
+    identity = (os.getpid(), status.st_dev, status.st_ino)
+    environment = _open.get(identity)  # lmdb refuses to open a file twice in one process
+    if environment is None:
+        environment = _open[identity] = _open_new(path)
+    return environment
+
+
+def _open_new(path: str) -> Any:
+    lmdb = _import_lmdb()
     options = {"readonly": True, "lock": False, "readahead": True, "max_readers": 1}
     try:
         return lmdb.open(path, subdir=os.path.isdir(path), **options)

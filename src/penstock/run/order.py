@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from penstock.run.seeding import SHUFFLE, draw_uniform
-from penstock.run.stage import At, Items, Length, Opener, Stage, from_start, name_of, opened
+from penstock.run.stage import At, Items, Length, Opener, Stage, name_of, opened
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Shuffle(Stage):
         # Whatever lies `window` or more before output `start` has been given: begin after it, and
         # as many of the outputs from there are old as there were places gone back.
         low = max(0, at.start - window + 1) if window else 0
-        with opened(inputs[0], from_start(at, low)) as items:
+        with opened(inputs[0], at.move(low)) as items:
             keys = draw_uniform(self.seed, at.epoch, low, SHUFFLE)
             ordered = sort_within(items, keys, low, window) if window else sort_all(items, keys)
             yield from islice(ordered, at.start - low, None, at.step)
@@ -98,7 +98,7 @@ class Shard(Stage):
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         start = self.rank + at.start * self.world
-        with opened(inputs[0], At(at.epoch, start, at.step * self.world)) as items:
+        with opened(inputs[0], at.move(start, at.step * self.world)) as items:
             yield from items
 
     def length(self, lengths: tuple[Length, ...]) -> Length:

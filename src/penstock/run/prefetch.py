@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.run.stage import At, Items, Opener, Stage, opened
+from penstock.run.stop import Stop
 
 
 @dataclass(frozen=True)
@@ -20,14 +21,15 @@ class Prefetch(Stage):
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         room = threading.Semaphore(self.count)
         results: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
-        closed = threading.Event()
+        stop = Stop(at.stop)
+        below = replace(at, stop=stop)
 
         def produce() -> None:
             try:
-                with opened(inputs[0], at) as items:
-                    while not closed.is_set():
+                with opened(inputs[0], below) as items:
+                    while not stop.is_set():
                         room.acquire()
-                        if closed.is_set():
+                        if stop.is_set():
                             return
                         results.put((True, next(items)))
             except StopIteration:
@@ -40,9 +42,10 @@ class Prefetch(Stage):
         try:
             yield from _receive(results, room)
         finally:
-            closed.set()
+            stop.set()
             room.release()
             thread.join()
+            stop.close()
 
     @property
     def name(self) -> str:

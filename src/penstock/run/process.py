@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import WorkerError
@@ -27,7 +27,7 @@ class InProcess(Stage):
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         check_crosses(inputs[0], "the flow before in_process()", self.start)
-        args = (inputs[0], at, min(self.buffer, MAX_IN_FLIGHT))
+        args = (inputs[0], replace(at, stop=None), min(self.buffer, MAX_IN_FLIGHT))
         with closing(Child("flow process", _produce, args, self.start)) as child:
             child.busy = True
             while (message := _take(child)) is not None:
@@ -60,7 +60,7 @@ def _take(child: Child) -> tuple[int, Any] | None:
 
 def _produce(port: Port, opener: Opener, at: At, room: int) -> None:
     """The life of the other process: give items while there is room, then say how it ended."""
-    seed_globals(0, at.epoch, at.start)
+    seed_globals(0, at.epoch, 0)
     number, end = 0, None
     try:
         with opened(opener, at) as items:

@@ -37,16 +37,24 @@ class Source(Stage):
         for item in self.iterable:
             yield item
             count += 1
-        if isinstance(self.iterable, Sized) and count != len(self.iterable):
-            said = len(self.iterable)
+        said = _measure(self.iterable)
+        if said is not None and said != count:
             raise SourceError(f"{self.name} says its length is {said} but gave {count} items")
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
-        return len(self.iterable) if isinstance(self.iterable, Sized) else None
+        return _measure(self.iterable)
 
     @property
     def name(self) -> str:
         return f"of({type(self.iterable).__name__})"
+
+
+def _measure(iterable: object) -> int | None:
+    """The length that an iterable says it has; some define `__len__` and raise in it."""
+    try:
+        return len(iterable) if isinstance(iterable, Sized) else None
+    except (TypeError, NotImplementedError):
+        return None
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ unless `reorders` or `single_use` says why it cannot; closing the iterator close
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
+
+from penstock.run.stop import Stop
 
 Length: TypeAlias = "int | float | None"  # an exact count, math.inf, or None where it is unknown
 Items: TypeAlias = "Generator[Any, None, None]"
@@ -26,11 +27,13 @@ class At:
     epoch: int = 0
     start: int = 0
     step: int = 1
+    stop: Stop | None = field(
+        default=None, compare=False
+    )  # of the thread that reads, if it is ours
 
-    @property
-    def whole(self) -> At:
-        """The same epoch from its beginning."""
-        return At(self.epoch)
+    def move(self, start: int = 0, step: int = 1, epoch: int | None = None) -> At:
+        """Somewhere else, in the same epoch unless told, for the same reader."""
+        return At(self.epoch if epoch is None else epoch, start, step, self.stop)
 
 
 class Stage:
@@ -76,7 +79,7 @@ def open_stage(stage: Stage, inputs: tuple[Opener, ...], at: At) -> Items:
     """Open `stage` at any position, replaying what comes before where the stage cannot seek."""
     if stage.seeks or (at.start == 0 and at.step == 1):
         return stage.open(inputs, at)
-    return _drop(stage.open(inputs, at.whole), at)
+    return _drop(stage.open(inputs, at.move()), at)
 
 
 def _drop(items: Items, at: At) -> Items:
@@ -92,18 +95,6 @@ def opened(opener: Opener, at: At) -> Iterator[Items]:
         yield items
     finally:
         items.close()
-
-
-def rest(length: Length, at: At) -> Length:
-    """How many outputs remain of `length` when opened at `at`."""
-    if length is None or length == math.inf:
-        return length
-    return max(0, math.ceil((length - at.start) / at.step))
-
-
-def from_start(at: At, start: int) -> At:
-    """The same epoch, one by one, beginning at `start`."""
-    return replace(at, start=start, step=1)
 
 
 def name_of(fn: object) -> str:
