@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,16 +34,21 @@ def _count_own_references() -> int:
     return count
 
 
-class BatchMemory:
-    """Arrays for batches of any shape. Thread-safe."""
+def _allocate(size: int) -> NDArray[np.uint8]:
+    return np.empty(size, np.uint8)
 
-    def __init__(self) -> None:
+
+class BatchMemory:
+    """Arrays for batches of any shape, out of what `allocate` gives for a number of bytes. Thread-safe."""
+
+    def __init__(self, allocate: Callable[[int], NDArray[np.uint8]] | None = None) -> None:
+        self._allocate = allocate or _allocate
         self._owners: list[NDArray[Any]] = []
         self._references = _count_own_references()
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BatchMemory, ()
+        return BatchMemory, (self._allocate,)
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """An array that no batch still alive shares memory with; its content is arbitrary."""
@@ -50,7 +56,7 @@ class BatchMemory:
         with self._lock:
             owner = _find_free(self._owners, size, self._references)
             if owner is None:
-                owner = np.empty(size, np.uint8)
+                owner = self._allocate(size)
                 self._owners.append(owner)
                 del self._owners[:-_KEPT]
             return owner[:size].view(dtype).reshape(shape)

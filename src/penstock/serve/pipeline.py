@@ -46,6 +46,9 @@ _ORDER = (
 )
 
 
+_BYTES = Output()
+
+
 @dataclass(frozen=True)
 class Taken:
     """What the core has taken over so far, and what an image is then."""
@@ -54,7 +57,7 @@ class Taken:
     form: Form = "pil"
     image: bool = False
     """Whether a tensor is of torchvision's own class."""
-    output: Output = Output()
+    output: Output = _BYTES
 
     def add(self, meaning: Meaning) -> Taken | str:
         """With one step more, or why the core cannot do it after the others."""
@@ -94,6 +97,9 @@ def _fits(meaning: Transform, before: set[type]) -> bool:
     return type(meaning) not in before
 
 
+_NOTHING = Taken()
+
+
 @dataclass(frozen=True)
 class Line:
     """Where a step runs, and why there."""
@@ -114,11 +120,21 @@ class Pipeline:
     """
 
     recipe: Recipe | None
-    entry: Taken = Taken()
+    entry: Taken = _NOTHING
     steps: tuple[Step, ...] = ()
     last: tuple[Step, ...] = ()
-    output: Output = Output()
+    output: Output = _BYTES
     lines: tuple[Line, ...] = ()
+
+    @property
+    def final_output(self) -> Output:
+        """What images are in the end, if Python has not made something else of them."""
+        return self.output if self.steps or self.recipe is None else self.recipe.output
+
+    def leave_bytes(self) -> Pipeline:
+        """The same, with what the core would normalise left in bytes, for a device to do it."""
+        recipe = None if self.recipe is None else replace(self.recipe, output=Output())
+        return replace(self, recipe=recipe, output=Output())
 
 
 def divide_transform(
@@ -174,7 +190,12 @@ def _compile_first(
     except ValueError:
         if common_size is not None:
             raise
-        return None, Taken(), 0, why if count == 0 else "images differ in size after what the core can do"
+        return (
+            None,
+            Taken(),
+            0,
+            why if count == 0 else "images differ in size after what the core can do",
+        )
 
 
 def _take_last(steps: list[Any], first: int) -> tuple[Output, int]:
@@ -196,7 +217,7 @@ def _take_last(steps: list[Any], first: int) -> tuple[Output, int]:
 def _check_callable(steps: tuple[Any, ...]) -> None:
     for step in steps:
         if isinstance(step, Transform):
-            raise ValueError(
+            raise ValueError(  # noqa: TRY004 - the type is fine, its place is not
                 f"{step!r} runs in the core, before all Python: put it at the beginning"
                 + (", or at the end" if isinstance(step, Normalize) else "")
             )
@@ -205,4 +226,12 @@ def _check_callable(steps: tuple[Any, ...]) -> None:
 
 
 def _core_lines(steps: list[Any], where: str) -> tuple[Line, ...]:
-    return tuple(Line(step, where) for step in steps)
+    """Lines of steps in the core; where torchvision would resize a tensor, they say that we do as PIL does."""
+    lines: list[Line] = []
+    form: Form = "pil"
+    for step in steps:
+        meaning = read_step(step, form)
+        resizes = isinstance(meaning, (RandomResizedCrop, Resize)) and form == "bytes"
+        lines.append(Line(step, where, "as on PIL images" if resizes else ""))
+        form = "bytes" if isinstance(meaning, AsBytes) else form
+    return tuple(lines)

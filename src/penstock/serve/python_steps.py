@@ -7,11 +7,12 @@ raised is known; samples that do not decode are told, not raised.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,7 @@ class PythonSteps:
     on_error: OnError
 
     def __call__(self, raw: Raw) -> Done | Failure:
-        _settle_in()
+        _settle_in(os.getpid())
         results: dict[int, Any] = {}
         bad: list[tuple[int, str]] = []
         for place, image in enumerate(raw.images):
@@ -116,8 +117,9 @@ class PythonSteps:
         images = [results[place] for place in places]
         columns = [_take(column, kept) for column in raw.columns]
         if self.collate_fn is not None:
-            columns[self.image_at] = images
-            return Done(self.collate_fn(list(zip(*columns))), kept, bad=bad)
+            lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns]
+            lists[self.image_at] = images
+            return Done(self.collate_fn(list(zip(*lists))), kept, bad=bad)
         pictures = stack_pictures(images) if images else None
         columns[self.image_at] = pictures if pictures is not None else self._collate_images(images)
         return Done(tuple(columns), kept, pictures is not None, bad)
@@ -140,9 +142,7 @@ def _decode(data: bytes) -> NDArray[np.uint8]:
         raise _BadImage(str(error)) from None
 
 
-def _choose(
-    count: int, bad: list[tuple[int, str]], on_error: Literal["raise", "skip", "substitute"]
-) -> NDArray[np.int64] | None:
+def _choose(count: int, bad: list[tuple[int, str]], on_error: OnError) -> NDArray[np.int64] | None:
     marks = np.zeros(count, np.bool_)
     marks[[place for place, _ in bad]] = True
     return choose_rows(marks, on_error)
@@ -161,7 +161,7 @@ def _as_image(tensor: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _settle_in() -> None:
+def _settle_in(pid: int) -> None:
     """In a process of ours, torch computes in one thread: after a fork its pool is not there."""
     torch = sys.modules.get("torch")
     if torch is not None and owns_process():

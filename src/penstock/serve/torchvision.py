@@ -70,7 +70,7 @@ def read_step(step: object, form: Form) -> Meaning | str:
         return step
     reader = _READERS.get((_find_family(step), type(step).__name__))
     if reader is None:
-        return "only Python knows what it does"
+        return "the core does not know it"
     return reader(step, form)
 
 
