@@ -4,6 +4,8 @@
 #include <new>
 #include <vector>
 
+#include "color.h"
+#include "elements.h"
 #include "pixels.h"
 #include "pool.h"
 #include "resize.h"
