@@ -63,7 +63,7 @@ using BoxTuple = std::tuple<int32_t, int32_t, int32_t, int32_t>;
 nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle seek) {
   using penstock::Status;
   const Buffer jpeg(data), table(seek);
-  penstock::JpegDecoder decoder;
+  static thread_local penstock::JpegDecoder decoder;  // keeps its scratch memory
   Status status = decoder.open({jpeg.data(), jpeg.size()});
   if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
   penstock::Box where{0, 0, decoder.width(), decoder.height()};
