@@ -110,6 +110,9 @@ class Output:
         return _make_table(self.dtype, self.mean, self.std, self.reciprocal)
 
 
+BYTES = Output()
+
+
 @lru_cache(maxsize=16)
 def _make_table(dtype: Dtype, mean: Triple, std: Triple, reciprocal: bool) -> NDArray[Any]:
     levels = np.arange(256, dtype=np.uint8)

@@ -41,7 +41,9 @@ def _describe_place(where: str, workers: int, threads: int) -> str:
     if where == "Python":
         place = f"{workers} worker{'s' * (workers != 1)}" if workers else "the iterating thread"
         return f"Python, {place}"
-    return f"{where}, {threads} threads" if where == "core" else "core, on what Python returns"
+    if where == "core":
+        return f"core, {threads} threads"
+    return "core, in Python's place" if where == "core, worker" else "core, on what Python returns"
 
 
 def _name(step: Any) -> str:

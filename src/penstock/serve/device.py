@@ -74,7 +74,7 @@ class _CudaCopies:
         stream = torch.cuda.current_stream(self._device)
         stream.wait_event(event)
         # They were allocated on our stream and are used on another: the allocator has to know.
-        map_tensors(copies, lambda tensor: tensor.record_stream(stream))  # type: ignore[func-returns-value]
+        map_tensors(copies, lambda tensor: tensor.record_stream(stream))
         return copies
 
 

@@ -7,96 +7,31 @@ gives for a sample is what the steps give one after the other, given the same bo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.render import Output
+from penstock.serve.conversion import Converted
 from penstock.serve.recipe import Recipe, compile_recipe
+from penstock.serve.taken import Taken
 from penstock.serve.torchvision import (
     AsBytes,
     AsFloats,
     Form,
     Keep,
-    Meaning,
     Standardize,
     list_steps,
     read_step,
 )
 from penstock.serve.transforms import (
-    CenterCrop,
-    ColorJitter,
-    Lighting,
     Normalize,
-    RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
     Transform,
 )
 
 Step = Callable[[Any], Any]
-_ORDER = (
-    RandomResizedCrop,
-    Resize,
-    CenterCrop,
-    RandomHorizontalFlip,
-    ColorJitter,
-    Lighting,
-    Normalize,
-)
-
-
-_BYTES = Output()
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What the core has taken over so far, and what an image is then."""
-
-    transforms: tuple[Transform, ...] = ()
-    form: Form = "pil"
-    image: bool = False
-    """Whether a tensor is of torchvision's own class."""
-    output: Output = _BYTES
-
-    def add(self, meaning: Meaning) -> Taken | str:
-        """With one step more, or why the core cannot do it after the others."""
-        if isinstance(meaning, AsBytes):
-            return replace(self, form="bytes", image=meaning.image)
-        if isinstance(meaning, AsFloats):
-            output = Output("float32", reciprocal=meaning.reciprocal)
-            return replace(self, form="floats", output=output)
-        if isinstance(meaning, Standardize):
-            if any(self.output.mean) or self.output.std != (1.0, 1.0, 1.0):
-                return "the core normalises once"
-            return replace(self, output=replace(self.output, mean=meaning.mean, std=meaning.std))
-        if isinstance(meaning, Keep):
-            return replace(self, image=self.image and not meaning.pure)
-        if isinstance(meaning, Normalize):
-            output = Output(meaning.dtype, meaning.mean, meaning.std)
-            if self.form != "pil":
-                return "the core normalises once"
-            return replace(self, form="floats", output=output)
-        if not _fits(meaning, {type(taken) for taken in self.transforms}):
-            return "the core crops once and first, then flips once and changes colours once"
-        return replace(self, transforms=(*self.transforms, meaning))
-
-    def compile(self, common_size: tuple[int, int] | None) -> Recipe:
-        """The recipe. Flips go before colours, which gives the same: no colour depends on place."""
-        ordered = sorted(self.transforms, key=lambda step: _ORDER.index(type(step)))
-        return compile_recipe(ordered, common_size)
-
-
-def _fits(meaning: Transform, before: set[type]) -> bool:
-    if isinstance(meaning, (RandomResizedCrop, Resize)):
-        return not before
-    if isinstance(meaning, CenterCrop):
-        return before <= {Resize}
-    if isinstance(meaning, ColorJitter) and Lighting in before:
-        return False
-    return type(meaning) not in before
-
-
 _NOTHING = Taken()
 
 
@@ -123,7 +58,7 @@ class Pipeline:
     entry: Taken = _NOTHING
     steps: tuple[Step, ...] = ()
     last: tuple[Step, ...] = ()
-    output: Output = _BYTES
+    output: Output = Taken.output
     lines: tuple[Line, ...] = ()
 
     @property
@@ -157,14 +92,14 @@ def divide_transform(
     output, start = (Output(), len(steps)) if collates else _take_last(steps, count + 1)
     between = tuple(steps[count:start])
     _check_callable(between)
+    joined = _join_conversions(between)
     lines = (
         *_core_lines(steps[:count], "core"),
-        *(Line(step, "Python", why) for step in between[:1]),
-        *(Line(step, "Python", "it comes after a step in Python") for step in between[1:]),
+        *_python_lines(joined, why),
         *_core_lines(steps[start:], "core, last"),
     )
     last = tuple(step for step in steps[start:] if not isinstance(step, Normalize))
-    return Pipeline(first, taken, between, last, output, lines)
+    return Pipeline(first, taken, joined, last, output, lines)
 
 
 def _take_first(steps: list[Any]) -> tuple[Taken, int, str]:
@@ -201,17 +136,47 @@ def _compile_first(
 def _take_last(steps: list[Any], first: int) -> tuple[Output, int]:
     """What the core can do at the end with images of bytes, and where that begins, from `first` on."""
     for start in range(first, len(steps)):
-        taken: Taken | str = Taken()
-        for step in steps[start:]:
-            assert isinstance(taken, Taken)
-            meaning = read_step(step, taken.form)
-            allowed = isinstance(meaning, (AsBytes, AsFloats, Standardize, Keep, Normalize))
-            taken = taken.add(meaning) if allowed and not isinstance(meaning, str) else "not last"
-            if isinstance(taken, str):
-                break
-        if isinstance(taken, Taken):
+        taken, count = _take_conversions(steps[start:])
+        if start + count == len(steps):
             return taken.output, start
     return Output(), len(steps)
+
+
+def _take_conversions(steps: Sequence[Any]) -> tuple[Taken, int]:
+    """How many steps from the first on only convert PIL images, and what they are then."""
+    taken = Taken()
+    for count, step in enumerate(steps):
+        meaning = read_step(step, taken.form)
+        if not isinstance(meaning, (AsBytes, AsFloats, Standardize, Keep, Normalize)):
+            return taken, count
+        more = taken.add(meaning)
+        if isinstance(more, str):
+            return taken, count
+        taken = more
+    return taken, len(steps)
+
+
+def _join_conversions(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The same steps, those that make floats of pictures joined into one that the core does."""
+    joined: list[Step] = []
+    place = 0
+    while place < len(steps):
+        taken, count = _take_conversions(steps[place:])
+        if taken.form == "floats":
+            joined.append(Converted(steps[place : place + count], taken))
+        else:
+            count = 1
+            joined.append(steps[place])
+        place += count
+    return tuple(joined)
+
+
+def _python_lines(steps: tuple[Step, ...], why: str) -> Iterator[Line]:
+    for place, step in enumerate(steps):
+        if isinstance(step, Converted):
+            yield from (Line(part, "core, worker") for part in step.steps)
+        else:
+            yield Line(step, "Python", "it comes after a step in Python" if place else why)
 
 
 def _check_callable(steps: tuple[Any, ...]) -> None:

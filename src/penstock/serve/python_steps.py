@@ -10,21 +10,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from penstock.errors import DecodeError
-from penstock.render import decode_jpeg, render_batch
+from penstock.render import decode_jpeg
 from penstock.run.seeding import owns_process, set_globals
 from penstock.run.task import Failure, make_failure
 from penstock.serve.collate import collate, stack_pictures
-from penstock.serve.pipeline import Step, Taken
+from penstock.serve.conversion import convert_pixels
+from penstock.serve.pipeline import Step
 from penstock.serve.substitution import OnError, choose_rows
+from penstock.serve.taken import Taken
 
 Collate = Callable[[list[Any]], Any]
 
@@ -86,25 +87,11 @@ class PythonSteps:
             return make_failure(error, "collating failed", "its traceback", None)
 
     def _transform(self, image: Any) -> Any:
-        value = self._enter(image if isinstance(image, np.ndarray) else _decode(image))
+        pixels = image if isinstance(image, np.ndarray) else _decode(image)
+        value = convert_pixels(pixels, self.entry)
         for step in self.steps:
             value = step(value)
         return value
-
-    def _enter(self, pixels: NDArray[np.uint8]) -> Any:
-        """The image as the first step expects it."""
-        if self.entry.form == "pil":
-            return Image.fromarray(pixels)
-        import torch
-
-        height, width = pixels.shape[:2]
-        planar = replace(self.entry.output, layout="channels_first")
-        box = [[0, 0, width, height]]
-        images, _ = render_batch([pixels], box, (height, width), output=planar, threads=1)
-        tensor = torch.from_numpy(images[0])
-        if planar.dtype == "bfloat16":
-            tensor = tensor.view(torch.bfloat16)
-        return _as_image(tensor) if self.entry.image else tensor
 
     def _collate(
         self,
@@ -152,12 +139,6 @@ def _take(column: Any, kept: NDArray[np.int64] | None) -> Any:
     if kept is None or column is None:
         return column
     return column[kept] if isinstance(column, np.ndarray) else [column[i] for i in kept]
-
-
-def _as_image(tensor: Any) -> Any:
-    from torchvision import tv_tensors  # whoever made a ToImage has it
-
-    return tv_tensors.Image(tensor)
 
 
 @lru_cache(maxsize=1)
