@@ -374,6 +374,11 @@ def _read_table(source: Dataset | Mixture, fields: tuple[str, ...]) -> Table:
 
 def _common_size(heights: NDArray[np.int64], widths: NDArray[np.int64]) -> tuple[int, int] | None:
     """The size of all images, if they have one."""
-    if not len(heights) or (heights != heights[0]).any() or (widths != widths[0]).any():
+    if (
+        not len(heights)
+        or not heights[0]
+        or (heights != heights[0]).any()
+        or (widths != widths[0]).any()
+    ):
         return None
     return int(heights[0]), int(widths[0])
