@@ -19,16 +19,15 @@ from penstock.formats.safe_pickle import load_pickle
 KEYS = b"__keys__"
 MAP_SIZE = 1 << 40  # address space, not disk: the file grows with what is written
 COMMIT_EVERY = 5000
-_open: weakref.WeakValueDictionary[tuple[int, int, int], Any] = weakref.WeakValueDictionary()
+_open: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
 
 
 class LmdbRecords(Sequence[Any]):
-    """[key, value] of an LMDB as bytes, in the order of its keys; opened in each process."""
+    """[key, value] of an LMDB as bytes, in the order of its keys."""
 
     def __init__(self, path: str, keys: list[bytes] | None = None) -> None:
         self.path = os.path.abspath(path)
         self._environment: Any = None
-        self._process = -1
         if keys is None:
             with self._begin() as transaction:
                 keys = _read_keys(transaction, self.path)
@@ -46,14 +45,14 @@ class LmdbRecords(Sequence[Any]):
             return self._decode(key, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_environment": None, "_process": -1}
+        return {**self.__dict__, "_environment": None}
 
     def _decode(self, key: bytes, value: memoryview) -> Any:
         return [key, bytes(value)]
 
     def _begin(self) -> Any:
-        if self._process != os.getpid():  # an environment must not cross a fork
-            self._environment, self._process = open_environment(self.path), os.getpid()
+        if self._environment is None:
+            self._environment = open_environment(self.path)
         return self._environment.begin(buffers=True)
 
 
@@ -68,11 +67,14 @@ class LmdbItems(LmdbRecords):
 
 
 def open_environment(path: str) -> Any:
-    """The LMDB at `path`, a file or a directory, for reading; one per process and file."""
+    """The LMDB at `path`, a file or a directory, for reading; one per process and file.
+
+    Read-only and without locks there is nothing in an environment that a fork could spoil.
+    """
     if not os.path.exists(path):
         raise SourceError(f"no LMDB at {path}")
     status = os.stat(path)
-    identity = (os.getpid(), status.st_dev, status.st_ino)
+    identity = (status.st_dev, status.st_ino)
     environment = _open.get(identity)  # lmdb refuses to open a file twice in one process
     if environment is None:
         environment = _open[identity] = _open_new(path)
