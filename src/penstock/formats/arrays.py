@@ -42,7 +42,7 @@ def build_array(
 
 def build_scalar(dtype: np.dtype, data: bytes) -> np.generic:
     """The one number in `data`."""
-    scalar: np.generic = build_array(dtype, (), data)[()]
+    scalar: np.generic = build_array(dtype, (1,), data)[0]
     return scalar
 
 

@@ -99,7 +99,8 @@ def read_tensor(data: bytes, start: int) -> tuple[Tensor, int]:
 
 
 def _check_strides(shape: tuple[int, ...], strides: list[int], width: int) -> None:
-    expected, step = [], width
+    expected: list[int] = []
+    step = width
     for size in reversed(shape):
         expected.insert(0, step)
         step *= max(size, 1)

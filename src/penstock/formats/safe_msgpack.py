@@ -69,7 +69,9 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         left = len(self._data) - self.at
         if size > left:
-            raise SourceError(f"a msgpack object that claims {size} bytes, of which {left} are there")
+            raise SourceError(
+                f"a msgpack object that claims {size} bytes, of which {left} are there"
+            )
         self.at += size
         return self._data[self.at - size : self.at]
 

@@ -367,7 +367,13 @@ def _set_byte_order(dtype: _Dtype, state: tuple[Any, ...]) -> None:
 
 def _build_reconstructed(state: tuple[Any, ...]) -> np.ndarray:
     match state:
-        case (int(), tuple() as shape, _Dtype() as dtype, bool() | int() as fortran, bytes() as data):
+        case (
+            int(),
+            tuple() as shape,
+            _Dtype() as dtype,
+            bool() | int() as fortran,
+            bytes() as data,
+        ):
             return build_array(dtype.resolve(), shape, data, fortran=bool(fortran))
     raise SourceError("a pickle with an array of objects, or one that NumPy never writes")
 
@@ -393,12 +399,15 @@ def _parse_text(data: bytes) -> str:
 def _parse_quoted(line: bytes) -> bytes:
     if len(line) < 2 or line[:1] != line[-1:] or line[:1] not in (b"'", b'"'):
         raise SourceError("a damaged pickle: a string without quotes")
-    return codecs.escape_decode(line[1:-1])[0]  # type: ignore[attr-defined,no-any-return]
+    return codecs.escape_decode(line[1:-1])[0]
+
+
+_OPCODE_NAMES = {opcode.code: opcode.name for opcode in pickletools.opcodes}
 
 
 def _opcode_name(code: int) -> str:
-    opcode = pickletools.code2op.get(chr(code))
-    return f"0x{code:02x}" if opcode is None else str(opcode.name)
+    opcode = _OPCODE_NAMES.get(chr(code))
+    return f"0x{code:02x}" if opcode is None else opcode
 
 
 _Step = Callable[[_Machine], None]

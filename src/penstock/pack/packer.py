@@ -81,6 +81,7 @@ def pack_dataset(
     destination: str | os.PathLike[str],
     *,
     listing: str | os.PathLike[str] | None = None,
+    format: str | None = None,
     shard_size: int = DEFAULT_SHARD_SIZE,
     order: Literal["shuffled", "source"] = "shuffled",
     seed: int = 0,
@@ -89,7 +90,9 @@ def pack_dataset(
     workers: int | None = None,
     watcher: Watcher | None = None,
 ) -> PackSummary:
-    """Packs an image folder, or the images that a CSV or JSON Lines `listing` names, into shards.
+    """Packs a source of any layout, or the images that a CSV or JSON Lines `listing` names, into shards.
+
+    The layout is found by its content, unless `format` names it (see docs/formats.md).
 
     Run again after it was killed, it goes on where it stopped and ends with the same bytes.
     `watcher` is called with a `Progress` as work gets done, from worker threads, one at a time.
@@ -100,7 +103,7 @@ def pack_dataset(
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; it must be at least 1")
     if isinstance(source, (str, os.PathLike)):
-        source = open_source(source, listing=listing)
+        source = open_source(source, listing=listing, format=format)
     check_column_names(source.columns)
     return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
 

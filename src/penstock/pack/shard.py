@@ -105,7 +105,7 @@ def _write_sample(file: _HashedFile, index: IndexBuilder, name: str, described: 
     for field, data in shard_fields(sample).items():
         suffix = sample.suffixes.get(field, field)
         file.write(member_header(f"{sample.key}.{suffix}", len(data)))
-        index.add_field(field, file.size, data, headers.get(field))
+        index.add_field(field, file.size, data, headers.get(field), frames=sample.frames.get(field))
         file.write(data)
         file.write(padding(len(data)))
 
