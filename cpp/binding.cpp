@@ -1,17 +1,30 @@
 // The only file that knows Python: checks what comes in, releases the GIL, makes one call.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
 
 #include "crc32c.h"
+#include "jpeg.h"
+#include "render.h"
+#include "simd.h"
 
 namespace nb = nanobind;
 
 namespace {
 
+using penstock::Bytes;
+
 // A read-only view of any object with the buffer protocol, contiguous, released on scope exit.
 class Buffer {
  public:
   explicit Buffer(nb::handle object) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_ND) != 0) throw nb::python_error();
   }
   ~Buffer() { PyBuffer_Release(&view_); }
   Buffer(const Buffer&) = delete;
@@ -19,6 +32,17 @@ class Buffer {
 
   const uint8_t* data() const { return static_cast<const uint8_t*>(view_.buf); }
   size_t size() const { return size_t(view_.len); }
+  Bytes bytes() const { return {data(), size()}; }
+
+  bool is_encoded() const { return view_.ndim == 1; }
+
+  // uint8[height, width, 3]
+  bool is_picture() const {
+    return view_.ndim == 3 && view_.itemsize == 1 && view_.shape[2] == 3 && size() > 0 &&
+           view_.shape[0] <= INT32_MAX && view_.shape[1] <= INT32_MAX;
+  }
+  int32_t height() const { return int32_t(view_.shape[0]); }
+  int32_t width() const { return int32_t(view_.shape[1]); }
 
  private:
   Py_buffer view_;
@@ -33,6 +57,155 @@ uint32_t checksum(nb::handle data, uint32_t crc) {
   return function(crc, buffer.data(), buffer.size());
 }
 
+using BoxTuple = std::tuple<int32_t, int32_t, int32_t, int32_t>;
+
+// (status, uint8[height, width, 3] or None)
+nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle seek) {
+  using penstock::Status;
+  const Buffer jpeg(data), table(seek);
+  penstock::JpegDecoder decoder;
+  Status status = decoder.open({jpeg.data(), jpeg.size()});
+  if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
+  penstock::Box where{0, 0, decoder.width(), decoder.height()};
+  if (box) where = {std::get<0>(*box), std::get<1>(*box), std::get<2>(*box), std::get<3>(*box)};
+  if (where.width <= 0 || where.height <= 0 || where.width > decoder.width() ||
+      where.height > decoder.height())
+    return nb::make_tuple(int(Status::bad_box), nb::none());
+  const size_t stride = size_t(where.width) * 3;
+  std::unique_ptr<uint8_t[]> pixels(new uint8_t[stride * size_t(where.height)]);
+  {
+    nb::gil_scoped_release release;
+    status = decoder.decode(where, {table.data(), table.size()}, pixels.get(), stride);
+  }
+  if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
+  nb::capsule owner(pixels.get(), [](void* p) noexcept { delete[] static_cast<uint8_t*>(p); });
+  const size_t shape[] = {size_t(where.height), size_t(where.width), 3};
+  nb::ndarray<nb::numpy, uint8_t> array(pixels.release(), 3, shape, owner);
+  return nb::make_tuple(int(status), array);
+}
+
+nb::tuple build_seek(nb::handle data) {
+  const Buffer jpeg(data);
+  std::vector<uint8_t> seek;
+  penstock::Status status;
+  {
+    nb::gil_scoped_release release;
+    status = penstock::build_seek({jpeg.data(), jpeg.size()}, seek);
+  }
+  return nb::make_tuple(int(status), nb::bytes(seek.data(), seek.size()));
+}
+
+void set_simd(const std::string& name) {
+  if (name != "auto" && name != "portable")
+    throw nb::value_error("set_simd: the name must be 'auto' or 'portable'");
+  penstock::force_portable(name == "portable");
+}
+
+template <typename T, typename Shape>
+using Array = nb::ndarray<const T, Shape, nb::c_contig, nb::device::cpu>;
+template <typename T, typename Shape>
+using OptionalArray = std::optional<Array<T, Shape>>;
+using Spans = OptionalArray<int64_t, nb::shape<-1, 2>>;
+
+void require(bool condition, const char* message) {
+  if (!condition) throw nb::value_error(message);
+}
+
+template <typename T, typename Shape>
+const T* rows_of(const OptionalArray<T, Shape>& array, size_t count, const char* message) {
+  if (!array) return nullptr;
+  require(array->shape(0) == count, message);
+  return array->data();
+}
+
+// The bytes of every sample: each in a buffer of its own, or all in one, at (offset, size).
+class Inputs {
+ public:
+  Inputs(const nb::list& objects, const Spans& spans, size_t count) {
+    for (nb::handle object : objects) buffers_.emplace_back(object);
+    require(spans ? buffers_.size() == 1 && spans->shape(0) == count : buffers_.size() == count,
+            "images and seeks: there must be one for each box");
+    for (const Buffer& buffer : buffers_)
+      require(buffer.is_encoded() || (!spans && buffer.is_picture()),
+              "images: each must be encoded bytes, or pixels as uint8[height, width, 3]");
+    if (!spans) return;
+    const int64_t size = int64_t(buffers_[0].size());
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t offset = spans->data()[i * 2], length = spans->data()[i * 2 + 1];
+      require(offset >= 0 && length >= 0 && offset <= size && length <= size - offset,
+              "images and seeks: an offset and size reach outside the buffer");
+      parts_.push_back({buffers_[0].data() + offset, size_t(length)});
+    }
+  }
+
+  Bytes bytes(size_t i) const { return parts_.empty() ? buffers_[i].bytes() : parts_[i]; }
+  const Buffer* picture(size_t i) const {
+    return parts_.empty() && buffers_[i].is_picture() ? &buffers_[i] : nullptr;
+  }
+
+ private:
+  std::deque<Buffer> buffers_;
+  std::vector<Bytes> parts_;
+};
+
+void render_batch(const nb::list& images, const Spans& image_spans,
+                  const std::optional<nb::list>& seeks, const Spans& seek_spans,
+                  const Array<int32_t, nb::shape<-1, 4>>& boxes,
+                  const OptionalArray<bool, nb::shape<-1>>& flips,
+                  const OptionalArray<float, nb::shape<-1, 3>>& jitter,
+                  const OptionalArray<uint8_t, nb::shape<-1, 3>>& order,
+                  const OptionalArray<float, nb::shape<-1, 3>>& lighting,
+                  const std::optional<nb::ndarray<nb::ro, nb::shape<3, 256>, nb::c_contig>>& table,
+                  bool planar, bool bicubic, int threads,
+                  const nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>& out,
+                  const nb::ndarray<int32_t, nb::shape<-1>, nb::c_contig>& status) {
+  const size_t count = boxes.shape(0);
+  require(out.shape(0) == count && status.shape(0) == count, "out: one slot for each box");
+  require(out.shape(planar ? 1 : 3) == 3, "out: three channels");
+  require(!planar || table, "planar output needs a table");
+  require(out.itemsize() == (table ? table->itemsize() : 1), "out: elements as in the table");
+  require(!jitter == !order, "jitter and order go together");
+
+  penstock::Format format;
+  format.height = int32_t(out.shape(planar ? 2 : 1));
+  format.width = int32_t(out.shape(planar ? 3 : 2));
+  format.filter = bicubic ? penstock::Filter::bicubic : penstock::Filter::bilinear;
+  format.element_size = out.itemsize();
+  format.table = table ? table->data() : nullptr;
+  format.planar = planar;
+  require(count == 0 || (format.height > 0 && format.width > 0), "out: empty pictures");
+
+  const Inputs encoded(images, image_spans, count);
+  std::optional<Inputs> tables;
+  if (seeks) tables.emplace(*seeks, seek_spans, count);
+  const bool* flip = rows_of(flips, count, "flips: one for each box");
+  const float* factors = rows_of(jitter, count, "jitter: one row for each box");
+  const uint8_t* orders = rows_of(order, count, "order: one row for each box");
+  const float* offsets = rows_of(lighting, count, "lighting: one row for each box");
+  for (size_t i = 0; orders && i < count * 3; ++i) require(orders[i] < 3, "order: 0, 1 or 2");
+
+  std::vector<penstock::Sample> samples(count);
+  for (size_t i = 0; i < count; ++i) {
+    penstock::Sample& sample = samples[i];
+    sample.image = encoded.bytes(i);
+    if (const Buffer* picture = encoded.picture(i)) {
+      sample.width = picture->width();
+      sample.height = picture->height();
+    }
+    if (tables) sample.seek = tables->bytes(i);
+    const int32_t* box = boxes.data() + i * 4;
+    sample.box = {box[0], box[1], box[2], box[3]};
+    sample.flip = flip && flip[i];
+    if (factors) sample.jitter = factors + i * 3;
+    if (orders) sample.order = orders + i * 3;
+    if (offsets) sample.lighting = offsets + i * 3;
+  }
+  static_assert(sizeof(penstock::Status) == sizeof(int32_t));
+  nb::gil_scoped_release release;
+  penstock::render_batch(samples.data(), count, format, threads, static_cast<uint8_t*>(out.data()),
+                         reinterpret_cast<penstock::Status*>(status.data()));
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -40,4 +213,13 @@ NB_MODULE(_core, m) {
   m.def("crc32c", &checksum<penstock::crc32c>, nb::arg("data"), nb::arg("crc") = 0);
   m.def("crc32c_portable", &checksum<penstock::crc32c_portable>, nb::arg("data"),
         nb::arg("crc") = 0);
+  m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
+        nb::arg("seek") = nb::bytes("", 0));
+  m.def("build_seek", &build_seek, nb::arg("data"));
+  m.def("render_batch", &render_batch, nb::arg("images"), nb::arg("image_spans").none(),
+        nb::arg("seeks").none(), nb::arg("seek_spans").none(), nb::arg("boxes"),
+        nb::arg("flips").none(), nb::arg("jitter").none(), nb::arg("order").none(),
+        nb::arg("lighting").none(), nb::arg("table").none(), nb::arg("planar"), nb::arg("bicubic"),
+        nb::arg("threads"), nb::arg("out"), nb::arg("status"));
+  m.def("set_simd", &set_simd, nb::arg("name"));
 }

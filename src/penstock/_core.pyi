@@ -1,4 +1,36 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 def crc32c(data: Buffer, crc: int = 0) -> int: ...
 def crc32c_portable(data: Buffer, crc: int = 0) -> int: ...
+
+# Each begins with a status: 0, or one of the codes in cpp/status.h and then nothing to go with it.
+def decode_jpeg(
+    data: Buffer, box: tuple[int, int, int, int] | None = None, seek: Buffer = b""
+) -> tuple[int, NDArray[np.uint8] | None]: ...
+def build_seek(data: Buffer) -> tuple[int, bytes]: ...
+
+# Renders into `out` and `status`; see penstock.render.batch.
+def render_batch(
+    images: list[Buffer | NDArray[np.uint8]],
+    image_spans: NDArray[np.int64] | None,
+    seeks: list[Buffer | NDArray[np.uint8]] | None,
+    seek_spans: NDArray[np.int64] | None,
+    boxes: NDArray[np.int32],
+    flips: NDArray[np.bool_] | None,
+    jitter: NDArray[np.float32] | None,
+    order: NDArray[np.uint8] | None,
+    lighting: NDArray[np.float32] | None,
+    table: NDArray[Any] | None,
+    planar: bool,
+    bicubic: bool,
+    threads: int,
+    out: NDArray[Any],
+    status: NDArray[np.int32],
+) -> None: ...
+
+# For tests: "portable" does without AVX2, "auto" takes what the CPU has.
+def set_simd(name: str) -> None: ...

@@ -38,6 +38,9 @@ OPENERS: dict[str, Callable[[str | os.PathLike[str]], Source]] = {
 }
 """How each layout is opened, by the name that `--format` takes."""
 
+MANIFEST = "penstock.json"  # of an index in place, whose own .arrow files are no source
+_LOOKED_AT = 8
+
 
 def open_source(
     path: str | os.PathLike[str],
@@ -125,14 +128,14 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
         return "gulp", path
     if any(name.endswith(TAR_SUFFIXES) for name in names):
         return "webdataset", path
-    if any(name.endswith(".parquet") for name in names):
-        return "parquet", path
-    if any(name.endswith(".arrow") for name in names):
-        return "arrow", path
     databases = [entry.name for entry in entries if entry.name.endswith(".lmdb")]
     if databases:
         inner = path / _only(path, databases, "databases")
         return _which_lmdb(inner), inner
+    if any(name.endswith(".parquet") for name in names):
+        return "parquet", path
+    if any(name.endswith(".arrow") for name in names) and MANIFEST not in names:
+        return "arrow", path
     folders = [Path(entry.path) for entry in entries if entry.is_dir()]
     return _look_at_listings(path, names, bool(folders)) or _look_deeper(path, names, folders)
 
@@ -152,7 +155,7 @@ def _look_deeper(path: Path, names: list[str], folders: list[Path]) -> tuple[str
     if (path / "data").is_dir() and any((path / "data").glob("*.parquet")):
         return "parquet", path
     others = [name for name in names if not is_image_name(name)]
-    if not folders and others and is_tfrecord(path / others[0]):
+    if not folders and any(is_tfrecord(path / name) for name in others[:_LOOKED_AT]):
         return "tfrecord", path
     return "folder", path
 

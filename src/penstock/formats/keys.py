@@ -25,6 +25,12 @@ def make_key(name: str) -> str:
     return key
 
 
+def keep_key(key: str) -> str:
+    """A key as it is, if it is safe as a relative path; else as `make_key` escapes it."""
+    unsafe = any(part in ("", ".", "..") for part in key.split("/"))
+    return make_key(key) if unsafe else key
+
+
 def make_keys(names: Sequence[str]) -> list[str]:
     """A key per name. SourceError where two names would share one."""
     keys = [make_key(name) for name in names]

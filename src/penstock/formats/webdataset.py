@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.formats.brace import expand_braces, has_braces
+from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.plain import PlainFile
 from penstock.formats.source import Located
@@ -147,7 +148,7 @@ class WebDatasetSource:
         frames = parse_frames(fields)
         for name in frames:
             del fields[name + FRAMES]
-        key = printable_key(self.names[i])
+        key = keep_key(printable_key(self.names[i]))
         return Sample(key, fields, parse_cls(key, fields.get("cls")), frames=frames)
 
     def locate(self, i: int) -> Located:

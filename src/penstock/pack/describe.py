@@ -2,36 +2,73 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from PIL import Image
+
+from penstock import _core
 from penstock.errors import SourceError
 from penstock.formats.header import ImageHeader, read_header
 from penstock.formats.webdataset import FRAMES
 from penstock.sample import Sample, is_image_field, is_video_field
 
+_NATIVE = frozenset({"baseline", "grey"})
+
+
+class ImageNote(NamedTuple):
+    """What the index says of an image; `seek` is empty where the native decoder has no use for it.
+
+    Of a video: the header of its first frame, and the size of every frame.
+    """
+
+    header: ImageHeader
+    seek: bytes
+    frames: Sequence[int] = ()
+
 
 class Described(NamedTuple):
-    """A sample with the headers of its images and of its videos' first frames."""
+    """A sample with what the index says of its image fields."""
 
     sample: Sample
-    headers: dict[str, ImageHeader]
+    images: dict[str, ImageNote]
 
 
 def describe_sample(sample: Sample) -> Described:
-    """Reads the headers. SourceError if a field that should be an image is none."""
-    headers = {name: read_header(data) for name, data in sample.items() if is_image_field(name)}
+    """SourceError if a field that should be an image is none, or a JPEG that does not decode."""
+    images = {name: describe_image(data) for name, data in sample.items() if is_image_field(name)}
     for name in filter(is_video_field, sample):
-        headers[name] = _read_video_header(sample, name)
-    return Described(sample, headers)
+        images[name] = describe_video(sample[name], sample.frames.get(name, ()))
+    return Described(sample, images)
 
 
-def _read_video_header(sample: Sample, name: str) -> ImageHeader:
-    """The header of the first frame, which stands for all of them."""
-    sizes = sample.frames.get(name, ())
-    if not sizes or min(sizes) <= 0 or sum(sizes) != len(sample[name]):
-        raise SourceError(f"{name}: the sizes of its {len(sizes)} frames do not add up")
-    return read_header(sample[name][: sizes[0]])
+def describe_image(data: bytes) -> ImageNote:
+    """Header and seek table. For that, baseline JPEGs are read to their end."""
+    header = read_header(data)
+    if header.kind not in _NATIVE:
+        return ImageNote(header, b"")
+    status, seek = _core.build_seek(data)
+    if status != 0:
+        _check_with_pillow(data)
+    return ImageNote(header, seek)
+
+
+def describe_video(data: bytes, frames: Sequence[int]) -> ImageNote:
+    """The header of the first frame. SourceError if the frames do not fill the data exactly."""
+    if not frames or min(frames) <= 0 or sum(frames) != len(data):
+        raise SourceError(f"a video of {len(data)} bytes whose {len(frames)} frames do not add up")
+    return ImageNote(read_header(data[: frames[0]]), b"", frames)
+
+
+def _check_with_pillow(data: bytes) -> None:
+    """What the native decoder finds fault with is damaged if Pillow, which forgives more, fails too."""
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            image.load()
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise SourceError(f"does not decode: {error}") from None
 
 
 def shard_fields(sample: Sample) -> dict[str, bytes]:

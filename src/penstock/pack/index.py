@@ -13,7 +13,7 @@ Fields are in alphabetical order. A field that a sample lacks is null.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from penstock._core import crc32c
 from penstock.errors import CorruptError, SourceError
-from penstock.formats.header import ImageHeader
+from penstock.pack.describe import ImageNote
 from penstock.pack.manifest import FileRecord
 from penstock.sample import is_image_field, is_video_field
 
@@ -71,19 +71,11 @@ class IndexBuilder:
         """Starts a row; its fields follow."""
         self._rows.append((key, label, file, columns))
 
-    def add_field(
-        self,
-        name: str,
-        offset: int,
-        data: bytes,
-        header: ImageHeader | None,
-        seek: bytes | None = None,
-        frames: Sequence[int] | None = None,
-    ) -> None:
-        """A field of the current sample. An image field without a header is one that is damaged."""
+    def add_field(self, name: str, offset: int, data: bytes, image: ImageNote | None) -> None:
+        """A field of the current sample. An image field without a note is one that is damaged."""
         values: dict[str, Any] = {"offset": offset, "size": len(data), "crc32c": crc32c(data)}
         if is_image_field(name) or is_video_field(name):
-            kind, height, width = header or (DAMAGED, None, None)
+            (kind, height, width), seek, frames = image or ((DAMAGED, None, None), b"", None)
             values |= {"height": height, "width": width, "kind": kind}
             values |= {"frames": frames} if is_video_field(name) else {"seek": seek}
             self.kinds[kind] = self.kinds.get(kind, 0) + 1

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from penstock.errors import PackError, SourceChangedError, SourceError
 from penstock.formats.detect import find_format, open_source
-from penstock.formats.header import ImageHeader, read_header
 from penstock.formats.names import printable
 from penstock.formats.source import PlacedSource
 from penstock.formats.tar import scan_tar
@@ -31,7 +30,7 @@ from penstock.formats.webdataset import (
     parse_frames,
     printable_key,
 )
-from penstock.pack.describe import describe_sample
+from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
 from penstock.pack.durable import write_durable
 from penstock.pack.index import IndexBuilder, check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
@@ -148,11 +147,10 @@ class _Job:
     def _add_sample(self, index: IndexBuilder, i: int, name: str) -> None:
         sample, file, offsets = self.source.locate(i)
         assert file == name
-        headers = describe_sample(sample).headers
+        images = describe_sample(sample).images
         index.add_sample(sample.key, sample.label, name, sample.columns)
         for field_, data in sample.items():
-            frames = sample.frames.get(field_)
-            index.add_field(field_, offsets[field_], data, headers.get(field_), frames=frames)
+            index.add_field(field_, offsets[field_], data, images.get(field_))
 
 
 def _prepare(out: str | os.PathLike[str] | None, root: Path) -> Path:
@@ -254,17 +252,17 @@ def _add_group(index: IndexBuilder, fd: int, file: str, group: Group) -> None:
     key = printable_key(group.key)
     index.add_sample(key, parse_cls(key, data.get("cls")), file, {})
     for name, member in group.members.items():
-        header = _read_header(name, data[name], frames.get(name))
-        index.add_field(name, member.offset, data[name], header, frames=frames.get(name))
+        note = _describe(name, data[name], frames.get(name, ()))
+        index.add_field(name, member.offset, data[name], note)
 
 
-def _read_header(name: str, data: bytes, frames: list[int] | None) -> ImageHeader | None:
-    """The header; None where the index says "damaged", while the tar stays as it is."""
+def _describe(name: str, data: bytes, frames: Sequence[int]) -> ImageNote | None:
+    """What the index says of a field; None where it says "damaged", while the tar stays as it is."""
     try:
         if is_image_field(name):
-            return read_header(data)
-        if is_video_field(name) and frames:
-            return read_header(data[: frames[0]])
+            return describe_image(data)
+        if is_video_field(name):
+            return describe_video(data, frames)
     except SourceError:
         pass
     return None

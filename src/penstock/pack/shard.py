@@ -100,12 +100,12 @@ def write_shard(samples: Iterable[Described], path: Path, columns: pa.Schema) ->
 
 
 def _write_sample(file: _HashedFile, index: IndexBuilder, name: str, described: Described) -> None:
-    sample, headers = described
+    sample, images = described
     index.add_sample(sample.key, sample.label, name, sample.columns)
     for field, data in shard_fields(sample).items():
         suffix = sample.suffixes.get(field, field)
         file.write(member_header(f"{sample.key}.{suffix}", len(data)))
-        index.add_field(field, file.size, data, headers.get(field), frames=sample.frames.get(field))
+        index.add_field(field, file.size, data, images.get(field))
         file.write(data)
         file.write(padding(len(data)))
 

@@ -1,0 +1,235 @@
+"""How fast Penstock renders, beside the fastest decoders that pip installs.
+
+    pip install -r benchmarks/requirements.txt
+    python benchmarks/render.py [--photos TAR] [--count N] [--rounds N] [--json]
+
+Every contender renders the same photos, one round after the other, so that whatever else the machine
+does hits all alike. Figures are CPU time of one thread, the median of the rounds; a ratio is the
+median of the ratios within a round. Only "two threads" is wall-clock time, the best of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import platform
+import statistics
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import PIL
+import simplejpeg
+from PIL import Image
+
+from penstock.render import build_seek, decode_jpeg, render_batch
+
+PHOTOS = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet-sample.tar"
+SIZE = (224, 224)
+
+Contender = Callable[[], object]
+Times = dict[str, list[float]]
+
+
+def read_photos(path: Path, count: int) -> list[bytes]:
+    """`count` photos, taken evenly from all of a tar."""
+    with tarfile.open(path) as tar:
+        members = [m for m in tar if m.isfile() and m.name.lower().endswith((".jpg", ".jpeg"))]
+        chosen = members[:: max(1, len(members) // count)][:count]
+        return [tar.extractfile(member).read() for member in chosen]  # type: ignore[union-attr]
+
+
+def draw_box(rng: np.random.Generator, width: int, height: int) -> tuple[int, int, int, int]:
+    """RandomResizedCrop with torchvision's defaults; the whole picture if ten tries fail."""
+    for _ in range(10):
+        area = width * height * rng.uniform(0.08, 1)
+        ratio = np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3)))
+        w, h = round(np.sqrt(area * ratio)), round(np.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            return int(rng.integers(width - w + 1)), int(rng.integers(height - h + 1)), w, h
+    return 0, 0, width, height
+
+
+class Work:
+    """The photos with what belongs to them, and every contender as a method."""
+
+    def __init__(self, photos: list[bytes]) -> None:
+        rng = np.random.default_rng(0)
+        self.photos = photos
+        self.sizes = [Image.open(io.BytesIO(photo)).size for photo in photos]
+        self.boxes = np.array([draw_box(rng, *size) for size in self.sizes])
+        self.seeks = [build_seek(photo) for photo in photos]
+        self.flips = rng.random(len(photos)) < 0.5
+        self.last_pixels = np.array([(w - 1, h - 1, 1, 1) for w, h in self.sizes])
+        self.decoded = [decode_jpeg(photo) for photo in photos]
+        self.out = np.empty((len(photos), *SIZE, 3), np.uint8)
+        self.dot = np.empty((len(photos), 1, 1, 3), np.uint8)
+
+    def decode(self) -> None:
+        for photo in self.photos:
+            decode_jpeg(photo)
+
+    def decode_simplejpeg(self) -> None:
+        for photo in self.photos:
+            simplejpeg.decode_jpeg(photo)
+
+    def build_seek(self) -> None:
+        for photo in self.photos:
+            build_seek(photo)
+
+    def render(self, threads: int = 1) -> None:
+        self._render(self.photos, self.seeks, threads)
+
+    def render_without_seek(self) -> None:
+        self._render(self.photos, None, 1)
+
+    def resize(self) -> None:
+        self._render(self.decoded, None, 1)
+
+    def _render(self, images: list, seeks: list[bytes] | None, threads: int) -> None:
+        _, status = render_batch(
+            images,
+            self.boxes,
+            SIZE,
+            flips=self.flips,
+            seeks=seeks,
+            out=self.out,
+            threads=threads,
+        )
+        assert not status.any()
+
+    def decode_last_pixel(self) -> None:
+        """Entropy decoding of the whole picture, and next to nothing else."""
+        render_batch(self.photos, self.last_pixels, (1, 1), out=self.dot, threads=1)
+
+    def render_simplejpeg_opencv(self) -> None:
+        for row, photo in enumerate(self.photos):
+            left, top, width, height = self.boxes[row]
+            crop = simplejpeg.decode_jpeg(photo)[top : top + height, left : left + width]
+            cv2.resize(crop, SIZE[::-1], self.out[row], interpolation=cv2.INTER_AREA)
+            if self.flips[row]:
+                cv2.flip(self.out[row], 1, self.out[row])
+
+    def resize_opencv(self) -> None:
+        for row, pixels in enumerate(self.decoded):
+            left, top, width, height = self.boxes[row]
+            crop = pixels[top : top + height, left : left + width]
+            cv2.resize(crop, SIZE[::-1], self.out[row], interpolation=cv2.INTER_AREA)
+
+    def render_pillow(self) -> None:
+        for row, photo in enumerate(self.photos):
+            left, top, width, height = self.boxes[row]
+            crop = Image.open(io.BytesIO(photo)).crop((left, top, left + width, top + height))
+            image = crop.convert("RGB").resize(SIZE[::-1], Image.Resampling.BILINEAR)
+            if self.flips[row]:
+                image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            self.out[row] = image
+
+
+def measure(
+    contenders: dict[str, Contender], rounds: int, images: int, clock: Callable[[], float]
+) -> Times:
+    """Milliseconds an image of every contender in every round, after one round to warm up."""
+    times: Times = {name: [] for name in contenders}
+    for number in range(rounds + 1):
+        for name, run in contenders.items():
+            start = clock()
+            run()
+            if number:
+                times[name].append((clock() - start) * 1e3 / images)
+    return times
+
+
+def ratio(times: Times, slow: str, fast: str) -> float:
+    pairs = zip(times[slow], times[fast], strict=True)
+    return statistics.median(a / b for a, b in pairs)
+
+
+def run(work: Work, rounds: int) -> dict[str, object]:
+    cv2.setNumThreads(1)
+    count = len(work.photos)
+    cpu = measure(
+        {
+            "decode": work.decode,
+            "decode, simplejpeg": work.decode_simplejpeg,
+            "build_seek": work.build_seek,
+            "crop with seek tables": work.render,
+            "crop without seek tables": work.render_without_seek,
+            "crop, simplejpeg + OpenCV INTER_AREA": work.render_simplejpeg_opencv,
+            "crop, Pillow": work.render_pillow,
+            "resize alone": work.resize,
+            "resize alone, OpenCV INTER_AREA": work.resize_opencv,
+            "entropy alone, whole image": work.decode_last_pixel,
+        },
+        rounds,
+        count,
+        time.process_time,
+    )
+    wall = measure(
+        {"one thread": work.render, "two threads": lambda: work.render(2)},
+        rounds,
+        count,
+        time.perf_counter,
+    )
+    best = {name: min(values) for name, values in wall.items()}
+    ms = {name: statistics.median(values) for name, values in cpu.items()}
+    ms["inverse DCT + colour, whole image"] = ms["decode"] - ms["entropy alone, whole image"]
+    ms["decode of the crop, with seek tables"] = ms["crop with seek tables"] - ms["resize alone"]
+    ratios = {
+        "whole image vs simplejpeg": (ratio(cpu, "decode, simplejpeg", "decode"), 1.8),
+        "crop vs simplejpeg + OpenCV": (
+            ratio(cpu, "crop, simplejpeg + OpenCV INTER_AREA", "crop with seek tables"),
+            4.0,
+        ),
+        "crop vs Pillow": (ratio(cpu, "crop, Pillow", "crop with seek tables"), 6.0),
+        "two threads vs one, wall clock": (best["one thread"] / best["two threads"], 1.9),
+        "build_seek vs simplejpeg decode": (ratio(cpu, "decode, simplejpeg", "build_seek"), 1.0),
+    }
+    seek_bytes = sum(map(len, work.seeks)) / sum(map(len, work.photos))
+    return {"ms_per_image": ms, "ratios": ratios, "seek_bytes": seek_bytes}
+
+
+def describe(work: Work) -> str:
+    width, height = np.mean(work.sizes, axis=0)
+    kilobytes = statistics.mean(map(len, work.photos)) / 1000
+    return (
+        f"{len(work.photos)} photos, mean {width:.0f}x{height:.0f}, {kilobytes:.0f} kB; "
+        f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, "
+        f"simplejpeg {simplejpeg.__version__}, OpenCV {cv2.__version__}, Pillow {PIL.__version__}"
+    )
+
+
+def print_tables(work: Work, result: dict) -> None:
+    print(f"$ python {' '.join(sys.argv)}")
+    print(describe(work), "\n")
+    print(f"{'CPU time of one thread':<42}{'ms/image':>10}{'images/s':>10}")
+    for name, ms in result["ms_per_image"].items():
+        print(f"{name:<42}{ms:>10.3f}{1e3 / ms:>10.0f}")
+    print(f"\n{'ratio':<42}{'measured':>10}{'aim':>10}")
+    for name, (measured, aim) in result["ratios"].items():
+        print(f"{name:<42}{measured:>9.2f}x{aim:>9.1f}x")
+    print(f"\nseek tables take {result['seek_bytes']:.2%} of the image bytes")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--photos", type=Path, default=PHOTOS, help="a tar of JPEGs")
+    parser.add_argument("--count", type=int, default=200, help="how many of them")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    options = parser.parse_args()
+    work = Work(read_photos(options.photos, options.count))
+    result = run(work, options.rounds)
+    if options.json:
+        print(json.dumps({"setting": describe(work), **result}, indent=1))
+    else:
+        print_tables(work, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+#include "jpeg.h"
+
+#include <algorithm>
+
+#include "jpeg_buffer.h"
+#include "jpeg_headers.h"
+#include "jpeg_idct.h"
+#include "jpeg_planes.h"
+#include "jpeg_scan.h"
+#include "jpeg_seek.h"
+
+namespace penstock {
+namespace {
+
+constexpr int32_t kSeekStrip = 4;  // MCU rows decoded together when a seek table allows it
+
+bool lies_inside(Box box, const Headers& headers) {
+  return box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 &&
+         box.width <= headers.width - box.left && box.height <= headers.height - box.top;
+}
+
+// Pillow takes a file without EOI behind its last scan for truncated, and so do we.
+Status check_end(Bytes jpeg, size_t scan_end) {
+  if (jpeg.data[jpeg.size - 2] == 0xFF && jpeg.data[jpeg.size - 1] == 0xD9) return Status::ok;
+  for (size_t at = scan_end; at + 1 < jpeg.size; ++at)
+    if (jpeg.data[at] == 0xFF && jpeg.data[at + 1] == 0xD9) return Status::ok;
+  return Status::truncated;
+}
+
+}  // namespace
+
+struct JpegDecoder::State {
+  Bytes jpeg;
+  HeaderParser parser;
+  Headers headers;
+  Status opened = Status::unsupported;
+  bool scan_ready = false;
+
+  ScanDecoder scan;
+  SeekTable seek;
+  Planes planes;
+  Buffer<int16_t> coefficients;
+  Buffer<uint8_t> last;
+  InverseDct transform = nullptr;
+
+  Status decode(Box box, Bytes seek_bytes, uint8_t* out, size_t stride);
+  Status decode_sequential(Box box, Region region, uint8_t* out, size_t stride);
+  Status decode_seeking(Box box, Region region, uint8_t* out, size_t stride);
+  Status decode_scans(Box box, Region region, uint8_t* out, size_t stride);
+  Status decode_scan_rows(Region region);
+  void reserve(Columns columns, int32_t rows);
+  void transform_row(int32_t row, Columns columns, size_t block);
+};
+
+void JpegDecoder::State::reserve(Columns columns, int32_t rows) {
+  const size_t blocks =
+      size_t(columns.right - columns.left) * size_t(scan.blocks_per_mcu()) * size_t(rows);
+  // One block more: the partner of the last block of an odd row.
+  coefficients.reserve_zeroed((blocks + 1) * kBlockSize);
+  last.reserve_zeroed(blocks + 1);
+}
+
+// Coefficients of one MCU row, which begin at `block`, to samples.
+void JpegDecoder::State::transform_row(int32_t row, Columns columns, size_t block) {
+  int16_t* base = coefficients.data() + block * kBlockSize;
+  const uint8_t* base_last = last.data() + block;
+  const int per_mcu = scan.blocks_per_mcu();
+  int16_t nothing[kBlockSize] = {};
+  for (int i = 0; i < scan.part_count(); ++i) {
+    const ScanPart& part = scan.part(i);
+    const int16_t* quant = headers.components[part.component].quant.data();
+    const int32_t count = (columns.right - columns.left) * part.h;
+    for (int y = 0; y < part.v; ++y) {
+      const auto index = [&](int32_t col) {
+        return size_t(col / part.h) * per_mcu + part.first + y * part.h + col % part.h;
+      };
+      uint8_t* out = planes.block(part.component, row * part.v + y, columns.left * part.h);
+      const size_t stride = planes.stride(part.component);
+      for (int32_t col = 0; col < count; col += 2, out += 16) {
+        const size_t left = index(col), right = index(col + 1);
+        if (col + 1 < count)
+          transform(base + left * kBlockSize, base + right * kBlockSize, quant,
+                    std::max(base_last[left], base_last[right]), out, stride);
+        else
+          transform(base + left * kBlockSize, nothing, quant, base_last[left], out, stride);
+      }
+    }
+  }
+}
+
+Status JpegDecoder::State::decode_sequential(Box box, Region region, uint8_t* out, size_t stride) {
+  const Columns columns{region.left, region.right};
+  Status status = scan.begin_sequential();
+  if (status == Status::ok) status = check_end(jpeg, scan.end());
+  if (status != Status::ok) return status;
+  reserve(columns, 1);
+  planes.begin(headers, box, region, 1);
+  for (int32_t row = region.top; row < region.bottom; ++row) {
+    status = scan.decode_row(row, columns, coefficients.data(), last.data());
+    if (status != Status::ok) return status;
+    planes.move_to(row);
+    transform_row(row, columns, 0);
+    planes.write_rows(row + 1, out, stride);
+  }
+  return Status::ok;
+}
+
+Status JpegDecoder::State::decode_seeking(Box box, Region region, uint8_t* out, size_t stride) {
+  const Columns columns{region.left, region.right};
+  const size_t row_blocks = size_t(columns.right - columns.left) * size_t(scan.blocks_per_mcu());
+  reserve(columns, kSeekStrip);
+  planes.begin(headers, box, region, kSeekStrip);
+  for (int32_t top = region.top; top < region.bottom; top += kSeekStrip) {
+    const int32_t bottom = std::min(top + kSeekStrip, region.bottom);
+    const Status status =
+        scan.decode_rows(seek, top, bottom, columns, coefficients.data(), last.data());
+    if (status != Status::ok) return status;
+    planes.move_to(top);
+    for (int32_t row = top; row < bottom; ++row)
+      transform_row(row, columns, row_blocks * size_t(row - top));
+    planes.write_rows(bottom, out, stride);
+  }
+  return Status::ok;
+}
+
+// The rows of the current scan, one of several, that lie in the region.
+Status JpegDecoder::State::decode_scan_rows(Region region) {
+  const ScanPart& part = scan.part(0);
+  const Component& component = headers.components[part.component];
+  const int h = scan.part_count() == 1 ? component.h : 1;
+  const int v = scan.part_count() == 1 ? component.v : 1;
+  const Columns columns{region.left * h, std::min(region.right * h, scan.mcu_cols())};
+  reserve(columns, 1);
+  Status status = scan.begin_sequential();
+  const int32_t bottom = std::min(region.bottom * v, scan.mcu_rows());
+  for (int32_t row = region.top * v; row < bottom && status == Status::ok; ++row) {
+    status = scan.decode_row(row, columns, coefficients.data(), last.data());
+    if (status == Status::ok) transform_row(row, columns, 0);
+  }
+  return status;
+}
+
+// Several scans: the planes of the whole box are filled before the first row can be written.
+Status JpegDecoder::State::decode_scans(Box box, Region region, uint8_t* out, size_t stride) {
+  Status status = parser.open(jpeg, headers);
+  const auto all_scanned = [&] {
+    return std::all_of(headers.components.begin(),
+                       headers.components.begin() + headers.component_count,
+                       [](const Component& component) { return component.scanned; });
+  };
+  for (bool first = true; status == Status::ok; first = false) {
+    status = scan.begin(jpeg, headers);
+    if (status != Status::ok) break;
+    if (first) {
+      status = scan.begin_sequential();  // enough data to make the size plausible?
+      if (status != Status::ok) break;
+      planes.begin(headers, box, region, region.bottom - region.top);
+    }
+    status = decode_scan_rows(region);
+    if (status != Status::ok) break;
+    if (all_scanned()) {
+      status = check_end(jpeg, scan.end());
+      if (status == Status::ok) planes.write_rows(region.bottom, out, stride);
+      break;
+    }
+    status = parser.next_scan(jpeg, scan.end(), headers);
+  }
+  return status;
+}
+
+Status JpegDecoder::State::decode(Box box, Bytes seek_bytes, uint8_t* out, size_t stride) {
+  if (opened != Status::ok) return opened;
+  if (!lies_inside(box, headers)) return Status::bad_box;
+  transform = inverse_dct();
+  const Region region = find_region(headers, box);
+  Status status;
+  if (!headers.single_scan()) {
+    status = decode_scans(box, region, out, stride);
+  } else {
+    if (!scan_ready) {
+      opened = scan.begin(jpeg, headers);
+      if (opened != Status::ok) return opened;
+      scan_ready = true;
+    }
+    status = Status::corrupt;
+    if (read_seek(seek_bytes, jpeg, headers, seek)) {
+      status = decode_seeking(box, region, out, stride);
+      if (status != Status::ok) coefficients.clear();  // then without the table
+    }
+    if (status != Status::ok) status = decode_sequential(box, region, out, stride);
+  }
+  if (status != Status::ok) coefficients.clear();
+  return status;
+}
+
+JpegDecoder::JpegDecoder() : state_(new State) {}
+JpegDecoder::~JpegDecoder() { delete state_; }
+
+Status JpegDecoder::open(Bytes jpeg) {
+  state_->jpeg = jpeg;
+  state_->scan_ready = false;
+  state_->opened = state_->parser.open(jpeg, state_->headers);
+  return state_->opened;
+}
+
+int32_t JpegDecoder::width() const { return state_->headers.width; }
+int32_t JpegDecoder::height() const { return state_->headers.height; }
+
+Status JpegDecoder::decode(Box box, Bytes seek, uint8_t* out, size_t stride) {
+  return state_->decode(box, seek, out, stride);
+}
+
+Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek) {
+  seek.clear();
+  HeaderParser parser;
+  Headers headers;
+  Status status = parser.open(jpeg, headers);
+  if (status != Status::ok) return status;
+  const auto scan = std::make_unique<ScanDecoder>();
+  int32_t step = choose_step(jpeg, headers);
+  if (step == 0) return Status::ok;
+  status = scan->begin(jpeg, headers);
+  SeekTable table;
+  table.set_step(headers.mcu_cols, step);
+  if (status == Status::ok) status = scan->find_entries(table);
+  if (status == Status::ok) status = check_end(jpeg, scan->end());
+  if (status != Status::ok) return status;
+  write_seek(table, jpeg, headers, seek);
+  // The step was chosen by what entries take on average: where they take more, halve their number.
+  while (seek.size() > seek_budget(jpeg) && table.per_row > 1) {
+    thin_out(table, headers);
+    write_seek(table, jpeg, headers, seek);
+  }
+  if (seek.size() > seek_budget(jpeg)) seek.clear();
+  return Status::ok;
+}
+
+}  // namespace penstock

@@ -1,0 +1,49 @@
+// Entropy-coded data in, quantised coefficients out.
+#pragma once
+
+#include <cstdint>
+
+#include "jpeg_huffman.h"
+
+namespace penstock {
+
+// The blocks of one MCU, in the order in which they are coded.
+struct McuLayout {
+  struct Block {
+    const HuffmanTable* dc;
+    const HuffmanTable* ac;
+    int component;
+  };
+  int count = 0;
+  Block blocks[kMaxBlocksPerMcu];
+};
+
+// Consecutive MCUs that can be decoded on their own, because the bit position and the DC
+// predictors before the first of them are known.
+struct Span {
+  const uint8_t* data = nullptr;  // unstuffed; kSpanPadding readable bytes follow `end`
+  const uint8_t* end = nullptr;
+  uint64_t bit = 0;  // where the first MCU begins, counted from `data`; afterwards where they end
+  int32_t predictors[kMaxComponents] = {0, 0, 0};  // before; afterwards those behind the last MCU
+  int32_t skip = 0;                                // so many MCUs are decoded, but not kept,
+  int32_t keep = 0;                                // then so many are kept:
+  int16_t* coefficients = nullptr;  // [keep][blocks of an MCU][64], row-major; zero before
+  uint8_t* last = nullptr;          // [keep][blocks]: the zigzag index behind which all are zero
+};
+
+// A block read from beyond the end is noticed only when it is complete: 64 symbols of 31 bits.
+constexpr int kSpanPadding = 320;
+
+// Decodes all spans, several at a time in one loop, which hides the latency of each.
+// Status::corrupt on an impossible code, Status::truncated when a span reads beyond its end.
+Status decode_spans(const McuLayout& layout, Span* spans, int count);
+
+struct Unstuffed {
+  size_t read = 0;     // bytes of the file used: up to a marker, or all
+  size_t written = 0;  // bytes of entropy-coded data, without the zeros stuffed behind 0xFF
+};
+
+// Copies entropy-coded data up to the next marker or the end of `data`. `out` has room for all.
+Unstuffed unstuff(Bytes data, uint8_t* out);
+
+}  // namespace penstock

@@ -1,0 +1,87 @@
+// What the marker segments of a JPEG say: frame geometry, tables, where the scans begin.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "jpeg.h"
+
+namespace penstock {
+
+constexpr int kMaxComponents = 3;
+constexpr int kMaxBlocksPerMcu = 10;  // B.2.3 of the standard; libjpeg-turbo refuses more
+constexpr int kBlockSize = 64;
+
+// Zigzag position to row-major position.
+extern const uint8_t kNaturalOrder[kBlockSize];
+
+constexpr int32_t divide_up(int32_t a, int32_t b) { return (a + b - 1) / b; }
+
+// A DHT table as it stands in the file: codes per length, then their symbols.
+struct HuffmanSpec {
+  bool defined = false;
+  int symbol_count = 0;
+  std::array<uint8_t, 16> counts{};
+  std::array<uint8_t, 256> symbols{};
+};
+
+struct Component {
+  uint8_t id = 0, h = 1, v = 1, quant_slot = 0;
+  bool scanned = false;
+  int32_t width = 0, height = 0;            // in samples (libjpeg's downsampled size)
+  int32_t block_cols = 0, block_rows = 0;   // that hold samples of the picture
+  std::array<int16_t, kBlockSize> quant{};  // row-major; wraps to 16 bits as SIMD decoders do
+};
+
+struct ScanComponent {
+  uint8_t component = 0, dc_slot = 0, ac_slot = 0;
+};
+
+struct Scan {
+  int count = 0;
+  std::array<ScanComponent, kMaxComponents> components{};
+  size_t data = 0;  // where the entropy-coded data begins in the file
+};
+
+enum class ColorSpace : uint8_t { grey, ycc, rgb };
+
+struct Headers {
+  int32_t width = 0, height = 0;
+  int component_count = 0;
+  int max_h = 1, max_v = 1;
+  int32_t mcu_cols = 0, mcu_rows = 0;  // of an interleaved scan
+  int32_t restart_interval = 0;        // in MCUs, 0 for none
+  ColorSpace color = ColorSpace::grey;
+  std::array<Component, kMaxComponents> components;
+  std::array<HuffmanSpec, 4> dc, ac;
+  Scan scan;
+
+  // The whole picture lies in `scan`, so that MCU rows come complete, one after the other.
+  bool single_scan() const { return scan.count == component_count; }
+};
+
+class HeaderParser {
+ public:
+  // Reads from SOI to the first SOS.
+  Status open(Bytes jpeg, Headers& headers);
+  // Reads from `position`, where a scan has ended, to the next SOS.
+  Status next_scan(Bytes jpeg, size_t position, Headers& headers);
+
+ private:
+  Status read_segments(Headers& headers);
+  Status read_segment(uint8_t marker, Bytes segment, Headers& headers);
+  Status read_quant(Bytes segment);
+  Status read_frame(Bytes segment, Headers& headers);
+  Status read_scan(Bytes segment, Headers& headers);
+  void guess_color(Headers& headers) const;
+
+  Bytes jpeg_;
+  size_t position_ = 0;
+  bool frame_seen_ = false, jfif_seen_ = false, adobe_seen_ = false;
+  uint8_t adobe_transform_ = 0;
+  std::array<bool, 4> quant_defined_{};
+  std::array<std::array<int16_t, kBlockSize>, 4> quant_{};
+};
+
+}  // namespace penstock

@@ -1,0 +1,214 @@
+#include "jpeg_scan.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock {
+
+Status ScanDecoder::begin(Bytes jpeg, const Headers& headers) {
+  const Scan& scan = headers.scan;
+  jpeg_ = jpeg;
+  start_ = scan.data;
+  restart_interval_ = headers.restart_interval;
+  part_count_ = scan.count;
+  layout_.count = 0;
+  for (int i = 0; i < scan.count; ++i) {
+    const ScanComponent& entry = scan.components[i];
+    const Component& component = headers.components[entry.component];
+    ScanPart& part = parts_[i];
+    part = {entry.component, component.h, component.v, layout_.count};
+    if (scan.count == 1) part.h = part.v = 1;
+    for (int b = 0; b < part.h * part.v; ++b)
+      layout_.blocks[layout_.count++] = {&dc_[entry.dc_slot], &ac_[entry.ac_slot], part.component};
+  }
+  const Component& only = headers.components[scan.components[0].component];
+  mcu_cols_ = scan.count == 1 ? only.block_cols : headers.mcu_cols;
+  mcu_rows_ = scan.count == 1 ? only.block_rows : headers.mcu_rows;
+  return build_tables(headers);
+}
+
+Status ScanDecoder::build_tables(const Headers& headers) {
+  unsigned dc_built = 0, ac_built = 0;
+  for (int i = 0; i < part_count_; ++i) {
+    const ScanComponent& entry = headers.scan.components[i];
+    if (!(dc_built >> entry.dc_slot & 1)) {
+      const Status status = build_dc_table(headers.dc[entry.dc_slot], dc_[entry.dc_slot]);
+      if (status != Status::ok) return status;
+    }
+    if (!(ac_built >> entry.ac_slot & 1)) {
+      const Status status = build_ac_table(headers.ac[entry.ac_slot], ac_[entry.ac_slot]);
+      if (status != Status::ok) return status;
+    }
+    dc_built |= 1u << entry.dc_slot;
+    ac_built |= 1u << entry.ac_slot;
+  }
+  return Status::ok;
+}
+
+// Unstuffs all of the scan and notes where its restart markers were.
+Status ScanDecoder::begin_sequential() {
+  const int64_t mcus = int64_t(mcu_cols_) * mcu_rows_;
+  // A block takes two bits at the least: one for its DC code, one for its end.
+  if (mcus * layout_.count > int64_t(data().size) * 4) return Status::truncated;
+  const int64_t intervals =
+      restart_interval_ ? (mcus + restart_interval_ - 1) / restart_interval_ : 1;
+  uint8_t* stream = stream_.reserve(data().size + kSpanPadding);
+  size_t written = 0;
+  segments_.clear();
+  end_ = start_;
+  for (;;) {
+    const Unstuffed part = unstuff({jpeg_.data + end_, jpeg_.size - end_}, stream + written);
+    segments_.push_back({written, written + part.written});
+    written += part.written;
+    end_ += part.read;
+    size_t marker = end_;
+    while (marker < jpeg_.size && jpeg_.data[marker] == 0xFF) ++marker;
+    marker_found_ = marker < jpeg_.size;
+    const int expected = 0xD0 + int((segments_.size() - 1) & 7);
+    if (!marker_found_ || int64_t(segments_.size()) == intervals || jpeg_.data[marker] != expected)
+      break;
+    end_ = marker + 1;
+  }
+  std::memset(stream + written, 0, kSpanPadding);
+  mcu_ = 0;
+  span_ = Span();
+  span_.data = stream;
+  span_.end = stream + segments_[0].end;
+  return Status::ok;
+}
+
+Status ScanDecoder::decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients, uint8_t* last) {
+  span_.skip = skip;
+  span_.keep = keep;
+  span_.coefficients = coefficients;
+  span_.last = last;
+  mcu_ += skip + keep;
+  const Status status = decode_spans(layout_, &span_, 1);
+  // The data stop early: at a marker that does not belong there, or at the end of the file.
+  return status == Status::truncated && marker_found_ ? Status::corrupt : status;
+}
+
+Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficients, uint8_t* last) {
+  int64_t target = int64_t(row) * mcu_cols_ + columns.left;
+  const int64_t end = target + columns.right - columns.left;
+  const int64_t interval = restart_interval_ ? restart_interval_ : int64_t(mcu_cols_) * mcu_rows_;
+  while (mcu_ < end) {
+    if (restart_interval_ != 0 && (mcu_ % interval == 0 || target / interval > mcu_ / interval)) {
+      // A restart marker is an entry point: go to the last one before the target.
+      const auto segment = size_t(std::max(target, mcu_) / interval);
+      if (segment >= segments_.size()) return marker_found_ ? Status::corrupt : Status::truncated;
+      mcu_ = int64_t(segment) * interval;
+      const uint8_t* stream = stream_.data();
+      span_ = Span();
+      span_.data = stream + segments_[segment].begin;
+      span_.end = stream + segments_[segment].end;
+    }
+    const int64_t stop = std::min(end, (mcu_ / interval + 1) * interval);
+    const auto skip = int32_t(std::max<int64_t>(target - mcu_, 0));
+    const auto keep = int32_t(stop - mcu_ - skip);
+    const Status status = decode_mcus(skip, keep, coefficients, last);
+    if (status != Status::ok) return status;
+    coefficients += size_t(keep) * layout_.count * kBlockSize;
+    last += size_t(keep) * layout_.count;
+    target = mcu_;
+  }
+  return Status::ok;
+}
+
+// Queues the spans of one row. Its pieces are unstuffed behind each other, so that the end of one
+// and the beginning of the next can be compared.
+bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
+                          int16_t* coefficients, uint8_t* last, uint8_t*& stream) {
+  const int32_t first = columns.left / table.step, stop = divide_up(columns.right, table.step);
+  const size_t base = size_t(row) * table.per_row;
+  const size_t row_span = spans_.size();
+  for (int32_t i = first; i < stop; ++i) {
+    const SeekEntry& entry = table.entries[base + i];
+    const bool has_next = base + i + 1 < table.entries.size();
+    const size_t from = entry.bit / 8;
+    const size_t to = has_next ? table.entries[base + i + 1].bit / 8 : data().size;
+    if (to < from) return false;
+    const Unstuffed part = unstuff({data().data + from, to - from}, stream);
+    if (has_next && part.read != to - from) return false;
+    const int32_t begin = i * table.step, end = std::min(begin + table.step, mcu_cols_);
+    Span span;
+    span.data = stream;
+    span.bit = entry.bit & 7;
+    std::copy_n(entry.predictors, kMaxComponents, span.predictors);
+    span.skip = std::max(columns.left - begin, 0);
+    span.keep = std::min(end, columns.right) - begin - span.skip;
+    span.coefficients = coefficients;
+    span.last = last;
+    stream += part.written;
+    coefficients += size_t(span.keep) * layout_.count * kBlockSize;
+    last += size_t(span.keep) * layout_.count;
+    spans_.push_back(span);
+    Check check{0, nullptr};
+    if (has_next && end <= columns.right) {
+      check.entry = &table.entries[base + i + 1];
+      check.bit = part.written * 8 + (check.entry->bit & 7);
+    }
+    checks_.push_back(check);
+    if (has_next && i + 1 == stop)  // the byte that the last piece shares with the next
+      stream += unstuff({data().data + to, std::min<size_t>(2, data().size - to)}, stream).written;
+  }
+  for (size_t i = row_span; i < spans_.size(); ++i) spans_[i].end = stream;
+  return true;
+}
+
+Status ScanDecoder::decode_rows(const SeekTable& table, int32_t top, int32_t bottom,
+                                Columns columns, int16_t* coefficients, uint8_t* last) {
+  spans_.clear();
+  checks_.clear();
+  const size_t first = size_t(top) * table.per_row, stop = size_t(bottom) * table.per_row;
+  const size_t from = table.entries[first].bit / 8;
+  const size_t to = stop < table.entries.size() ? table.entries[stop].bit / 8 : data().size;
+  if (to < from || to > data().size) return Status::corrupt;
+  uint8_t* stream = stream_.reserve(to - from + 4 * size_t(bottom - top) + kSpanPadding);
+  const size_t row_blocks = size_t(columns.right - columns.left) * size_t(layout_.count);
+  for (int32_t row = top; row < bottom; ++row) {
+    const size_t block = row_blocks * size_t(row - top);
+    if (!add_row(table, row, columns, coefficients + block * kBlockSize, last + block, stream))
+      return Status::corrupt;
+  }
+  std::memset(stream, 0, kSpanPadding);
+  const Status status = decode_spans(layout_, spans_.data(), int(spans_.size()));
+  if (status != Status::ok) return status;
+  for (size_t i = 0; i < spans_.size(); ++i) {
+    const SeekEntry* entry = checks_[i].entry;
+    if (entry == nullptr) continue;
+    if (spans_[i].bit != checks_[i].bit ||
+        !std::equal(entry->predictors, entry->predictors + part_count_, spans_[i].predictors))
+      return Status::corrupt;
+  }
+  return Status::ok;
+}
+
+Status ScanDecoder::find_entries(SeekTable& table) {
+  Status status = begin_sequential();
+  table.entries.clear();
+  for (int32_t row = 0; row < mcu_rows_ && status == Status::ok; ++row)
+    for (int32_t col = 0; col < mcu_cols_ && status == Status::ok; col += table.step) {
+      SeekEntry entry;
+      entry.bit = span_.bit;
+      std::copy_n(span_.predictors, kMaxComponents, entry.predictors);
+      table.entries.push_back(entry);
+      status = decode_mcus(std::min(table.step, mcu_cols_ - col), 0, nullptr, nullptr);
+    }
+  if (status == Status::ok) restore_stuffing(table);
+  return status;
+}
+
+// Entries were counted in the unstuffed data: adds the zeros stuffed before each of them.
+void ScanDecoder::restore_stuffing(SeekTable& table) const {
+  const uint8_t *stream = stream_.data(), *at = stream;
+  uint64_t stuffed = 0;
+  for (SeekEntry& entry : table.entries) {
+    const uint8_t* stop = stream + entry.bit / 8;
+    stuffed += uint64_t(std::count(at, stop, 0xFF));
+    at = stop;
+    entry.bit += 8 * stuffed;
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,86 @@
+// One scan: finds its entropy-coded data and decodes MCU rows of it into coefficients.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "jpeg_buffer.h"
+#include "jpeg_entropy.h"
+#include "jpeg_headers.h"
+#include "jpeg_seek.h"
+
+namespace penstock {
+
+// A component's part in the MCUs of a scan: h x v blocks, from `first` on.
+struct ScanPart {
+  int component = 0, h = 1, v = 1, first = 0;
+};
+
+// The columns [left, right) of MCU rows that are wanted.
+struct Columns {
+  int32_t left, right;
+};
+
+class ScanDecoder {
+ public:
+  // Builds the tables of the scan whose header was read last.
+  Status begin(Bytes jpeg, const Headers& headers);
+
+  int part_count() const { return part_count_; }
+  const ScanPart& part(int i) const { return parts_[i]; }
+  int blocks_per_mcu() const { return layout_.count; }
+  int32_t mcu_cols() const { return mcu_cols_; }
+  int32_t mcu_rows() const { return mcu_rows_; }
+
+  // Without a seek table: rows must be asked for from top to bottom.
+  Status begin_sequential();
+  Status decode_row(int32_t row, Columns columns, int16_t* coefficients, uint8_t* last);
+  // Where the scan's data end, known after begin_sequential().
+  size_t end() const { return end_; }
+
+  // With a seek table: any rows [top, bottom) at once. `coefficients` and `last` as above, row
+  // after row. Status::corrupt or truncated may as well be the table's fault.
+  Status decode_rows(const SeekTable& table, int32_t top, int32_t bottom, Columns columns,
+                     int16_t* coefficients, uint8_t* last);
+
+  // The entry points of a scan that can_seek(), one for each step, in `table`.
+  Status find_entries(SeekTable& table);
+
+ private:
+  struct Segment {  // between two restart markers: offsets in stream_
+    size_t begin, end;
+  };
+
+  Status build_tables(const Headers& headers);
+  Status decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients, uint8_t* last);
+  bool add_row(const SeekTable& table, int32_t row, Columns columns, int16_t* coefficients,
+               uint8_t* last, uint8_t*& stream);
+  Bytes data() const { return {jpeg_.data + start_, jpeg_.size - start_}; }
+  void restore_stuffing(SeekTable& table) const;
+
+  Bytes jpeg_;
+  size_t start_ = 0, end_ = 0;
+  bool marker_found_ = false;
+  int32_t mcu_cols_ = 0, mcu_rows_ = 0, restart_interval_ = 0;
+  int part_count_ = 0;
+  std::array<ScanPart, kMaxComponents> parts_;
+  McuLayout layout_;
+  std::array<HuffmanTable, 4> dc_, ac_;
+  Buffer<uint8_t> stream_;
+
+  // The sequential state.
+  std::vector<Segment> segments_;
+  int64_t mcu_ = 0;
+  Span span_;
+
+  // With a seek table: spans, and where each must end to agree with the next entry.
+  struct Check {
+    uint64_t bit;
+    const SeekEntry* entry;  // null: nothing to compare with
+  };
+  std::vector<Span> spans_;
+  std::vector<Check> checks_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,94 @@
+#include "resize.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "resize_kernels.h"
+
+namespace penstock {
+namespace {
+
+// The order of the passes shows in the last bit, since the rows between them are rounded to bytes.
+// This is the order of Pillow 13; up to Pillow 12.1, columns always came first.
+bool rows_come_first(const Pixels& source, const Slot& slot) {
+  const int64_t lost_rows = source.height - slot.height;
+  const int64_t lost_columns = source.width - slot.width;
+  return lost_rows > 0 && lost_rows > 2 * lost_columns;
+}
+
+size_t padded_size(int32_t width) { return size_t(width) * 3 + kRowPadding; }
+
+}  // namespace
+
+void Resizer::resize(const Pixels& source, Filter filter, bool flip, const Slot& slot) {
+  columns_.build(source.width, slot.width, filter, flip);
+  rows_.build(source.height, slot.height, filter, false);
+  window_.resize(rows_.room);
+  copy_tail(source);
+  if (rows_come_first(source, slot))
+    resize_rows_first(source, slot);
+  else
+    resize_columns_first(source, slot);
+}
+
+// The kernels read a little past the end of a row: into the next one, where there is one. Rows too
+// near the end of the picture for that are copied to where there is room.
+void Resizer::copy_tail(const Pixels& source) {
+  const size_t bytes = size_t(source.width) * 3;
+  tail_begin_ = source.height - 1;
+  while (tail_begin_ > 0 && size_t(source.height - tail_begin_) * source.stride < kRowPadding)
+    --tail_begin_;
+  tail_.resize((source.height - tail_begin_) * padded_size(source.width));
+  for (int32_t y = tail_begin_; y < source.height; ++y)
+    std::memcpy(tail_.data() + (y - tail_begin_) * padded_size(source.width), source.row(y), bytes);
+}
+
+const uint8_t* Resizer::readable_row(const Pixels& source, int32_t y) const {
+  if (y < tail_begin_) return source.row(y);
+  return tail_.data() + (y - tail_begin_) * padded_size(source.width);
+}
+
+// Keeps only the rows in between that an output row needs, in a ring that fits the nearest cache.
+void Resizer::resize_columns_first(const Pixels& source, const Slot& slot) {
+  const int32_t ring = rows_.room + kRowGroup;
+  const size_t stride = padded_size(slot.width);
+  between_.resize(ring * stride);
+  int32_t ready = 0;
+  for (int32_t y = 0; y < slot.height; ++y) {
+    const int32_t first = rows_.first[y], end = first + rows_.size[y];
+    for (; ready < end; ready += kRowGroup) {
+      const uint8_t* in[kRowGroup];
+      uint8_t* out[kRowGroup];
+      for (int32_t i = 0; i < kRowGroup; ++i) {
+        in[i] = readable_row(source, std::min(ready + i, source.height - 1));
+        out[i] = between_.data() + (ready + i) % ring * stride;
+      }
+      resample_columns(in, out, columns_, slot.width);
+    }
+    for (int32_t t = 0; t < rows_.room; ++t)
+      window_[t] = between_.data() + std::min(first + t, end - 1) % ring * stride;
+    resample_rows(window_.data(), slot.row(y), size_t(slot.width) * 3, rows_, y);
+  }
+}
+
+void Resizer::resize_rows_first(const Pixels& source, const Slot& slot) {
+  const size_t stride = padded_size(source.width);
+  between_.resize(kRowGroup * stride);
+  for (int32_t y = 0; y < slot.height; y += kRowGroup) {
+    const uint8_t* in[kRowGroup];
+    uint8_t* out[kRowGroup];
+    for (int32_t i = 0; i < kRowGroup; ++i) {
+      const int32_t row = std::min(y + i, slot.height - 1);
+      const int32_t first = rows_.first[row], last = first + rows_.size[row] - 1;
+      for (int32_t t = 0; t < rows_.room; ++t)
+        window_[t] = readable_row(source, std::min(first + t, last));
+      uint8_t* to = between_.data() + i * stride;
+      resample_rows(window_.data(), to, size_t(source.width) * 3, rows_, row);
+      in[i] = to;
+      out[i] = slot.row(row);
+    }
+    resample_columns(in, out, columns_, slot.width);
+  }
+}
+
+}  // namespace penstock

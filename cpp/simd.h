@@ -1,0 +1,19 @@
+// Which instructions the hot loops use. Every variant gives the same bits.
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define PENSTOCK_AVX2 1
+#define PENSTOCK_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt")))
+#else
+#define PENSTOCK_AVX2 0
+#endif
+
+namespace penstock {
+
+// True when the CPU has AVX2 and BMI2 and the portable path is not forced.
+bool use_avx2();
+
+// For tests: take the portable path even where AVX2 is there.
+void force_portable(bool portable);
+
+}  // namespace penstock

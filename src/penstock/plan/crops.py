@@ -1,0 +1,117 @@
+"""Boxes: which part of an image is taken and what size it gets, for a whole batch at once.
+
+torchvision's arithmetic and distributions, drawn from uniforms that the caller supplies. Boxes are
+whole pixels. They depend on the last bits of `exp`, in which machines may differ: that changes less
+than one box in 10**10.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TRIES = 10
+CROP_UNIFORMS = 2 * _TRIES + 2
+
+
+def random_resized_crop(
+    heights: NDArray[np.int64],
+    widths: NDArray[np.int64],
+    uniforms: NDArray[np.float64],
+    *,
+    scale: tuple[float, float] = (0.08, 1.0),
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+) -> NDArray[np.int32]:
+    """int32[B, 4] boxes (left, top, width, height), from `uniforms` float64[B, CROP_UNIFORMS].
+
+    Distributed as torchvision's `RandomResizedCrop.get_params`: the first of ten tries (area
+    uniform, aspect ratio log-uniform) that fits, anywhere it fits; else the largest central box
+    within `ratio`.
+    """
+    _check_range("scale", scale)
+    _check_range("ratio", ratio)
+    tried_w, tried_h = _try_sizes(heights, widths, uniforms[:, :-2], scale, ratio)
+    fits_w = (0 < tried_w) & (tried_w <= widths[:, None])
+    fits_h = (0 < tried_h) & (tried_h <= heights[:, None])
+    first = np.arange(len(heights)), (fits_w & fits_h).argmax(axis=1)
+    found = (fits_w & fits_h)[first]
+    central_w, central_h = _clamp_ratio(heights, widths, ratio)
+    w = np.where(found, tried_w[first], central_w)
+    h = np.where(found, tried_h[first], central_h)
+    left = np.where(found, uniforms[:, -2] * (widths - w + 1), (widths - w) // 2)
+    top = np.where(found, uniforms[:, -1] * (heights - h + 1), (heights - h) // 2)
+    return np.stack([left, top, w, h], axis=1).astype(np.int32)
+
+
+def random_flip(uniforms: NDArray[np.float64], p: float = 0.5) -> NDArray[np.bool_]:
+    """Which images to flip, each with probability `p`."""
+    return uniforms < p
+
+
+def resize_shorter(
+    heights: NDArray[np.int64], widths: NDArray[np.int64], size: int, max_size: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The (heights, widths) that torchvision's `Resize(size, max_size=max_size)` gives images."""
+    if max_size is not None and max_size <= size:
+        raise ValueError(f"max_size is {max_size}: it must be greater than size, {size}")
+    short, long = np.minimum(heights, widths), np.maximum(heights, widths)
+    new_short, new_long = np.full_like(short, size), size * long // short
+    if max_size is not None:
+        over = new_long > max_size
+        new_short = np.where(over, max_size * size // new_long, new_short)
+        new_long = np.where(over, max_size, new_long)
+    upright = widths <= heights
+    return np.where(upright, new_long, new_short), np.where(upright, new_short, new_long)
+
+
+def center_crop_offsets(
+    heights: NDArray[np.int64], widths: NDArray[np.int64], crop_height: int, crop_width: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The (lefts, tops) of torchvision's `CenterCrop` in images of the given sizes.
+
+    A negative offset is the number of black pixels to put before an image smaller than the crop.
+    """
+    return _center(widths, crop_width), _center(heights, crop_height)
+
+
+def _center(lengths: NDArray[np.int64], crop: int) -> NDArray[np.int64]:
+    spare = lengths - crop
+    halves = np.rint(spare / 2).astype(np.int64)  # to even, as Python's round
+    return np.where(spare < 0, -(-spare // 2), halves)
+
+
+def _try_sizes(
+    heights: NDArray[np.int64],
+    widths: NDArray[np.int64],
+    uniforms: NDArray[np.float64],
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(widths, heights) float64[B, tries] of random area and aspect, whole numbers."""
+    # float64, because the product of two int32 columns of the index may overflow
+    pixels = np.multiply(heights, widths, dtype=np.float64)
+    areas = pixels[:, None] * _stretch(uniforms[:, :_TRIES], *scale)
+    aspects = np.exp(_stretch(uniforms[:, _TRIES:], math.log(ratio[0]), math.log(ratio[1])))
+    return np.rint(np.sqrt(areas * aspects)), np.rint(np.sqrt(areas / aspects))
+
+
+def _clamp_ratio(
+    heights: NDArray[np.int64], widths: NDArray[np.int64], ratio: tuple[float, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The (widths, heights) of the largest boxes whose aspect ratio is in `ratio`."""
+    low, high = ratio
+    aspects = widths / heights
+    w = np.where(aspects > high, np.rint(heights * high), widths)
+    h = np.where(aspects < low, np.rint(widths / low), heights)
+    return w, h
+
+
+def _stretch(uniforms: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
+    return low + (high - low) * uniforms
+
+
+def _check_range(name: str, bounds: tuple[float, float]) -> None:
+    if not 0 < bounds[0] <= bounds[1]:
+        raise ValueError(f"{name} is {bounds}: give two positive numbers, the smaller first")

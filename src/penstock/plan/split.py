@@ -1,0 +1,91 @@
+"""The split of an epoch's line over steps and ranks.
+
+The line is cut into lanes of equal length (to one sample). A global batch takes the same number of
+samples from each lane, and a rank owns whole lanes next to each other. So the global batches depend
+on the global batch size and the number of lanes, never on how many ranks share the lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, lcm
+from typing import Literal
+
+# How an epoch ends whose samples do not fill the last global batch:
+#   drop   they are left out
+#   short  the last batch is smaller; a rank that would get none repeats one sample, marked invalid
+#   pad    the last batch is filled up on every rank with repeated samples, marked invalid
+Last = Literal["drop", "short", "pad"]
+
+_USUAL_LANES = 8
+
+
+@dataclass(frozen=True)
+class Split:
+    """The part of each global batch that one rank takes: `batch_size` samples a step.
+
+    `lanes` must be a multiple of `world_size` and divide the global batch. `None` chooses: see
+    `choose_lanes`. To continue an epoch with another world size, give the lanes it began with.
+    """
+
+    batch_size: int
+    rank: int = 0
+    world_size: int = 1
+    lanes: int | None = None
+    last: Last = "drop"
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size is {self.batch_size}: give at least 1")
+        if not 0 <= self.rank < self.world_size:
+            raise ValueError(f"rank is {self.rank} of {self.world_size}: give 0 to world_size - 1")
+        if self.last not in ("drop", "short", "pad"):
+            raise ValueError(f"last is {self.last!r}: give 'drop', 'short' or 'pad'")
+        if self.lanes is not None:
+            self._check_lanes(self.lanes)
+
+    @property
+    def global_batch(self) -> int:
+        """Samples that all ranks together take in a step."""
+        return self.batch_size * self.world_size
+
+    def count_steps(self, entries: int) -> int:
+        """Steps of an epoch of so many entries: the same on every rank."""
+        full = entries // self.global_batch
+        return full if self.last == "drop" else -(-entries // self.global_batch)
+
+    def _check_lanes(self, lanes: int) -> None:
+        if lanes < 1 or lanes % self.world_size:
+            raise ValueError(
+                f"{lanes} lanes cannot be shared by {self.world_size} ranks: give a multiple"
+            )
+        if self.global_batch % lanes:
+            raise ValueError(
+                f"a global batch of {self.global_batch} cannot take equally from {lanes} lanes:"
+                " give lanes that divide batch_size * world_size"
+            )
+
+
+def choose_lanes(split: Split, shuffled: bool) -> int:
+    """The number of lanes of a split that names none.
+
+    Shuffled: 8 for 1, 2, 4 or 8 ranks if 8 divides the global batch, so that these world sizes
+    share their batches; else the least multiple of world_size and of gcd(8, global batch).
+    In index order: one lane a rank, so that one rank alone sees the index order itself.
+    """
+    if split.lanes is not None:
+        return split.lanes
+    if not shuffled:
+        return split.world_size
+    return lcm(split.world_size, gcd(split.global_batch, _USUAL_LANES))
+
+
+def cut_lane(entries: int, lanes: int, lane: int) -> tuple[int, int]:
+    """Where a lane starts and stops on a line of so many entries."""
+    return lane * entries // lanes, (lane + 1) * entries // lanes
+
+
+def own_lanes(split: Split, lanes: int) -> range:
+    """The lanes of the split's rank."""
+    own = lanes // split.world_size
+    return range(split.rank * own, (split.rank + 1) * own)

@@ -1,0 +1,23 @@
+"""Encoded bytes and boxes in, finished pixels out: decode, crop, resize, flip, colours, normalise.
+
+Guaranteed: bit for bit what Pillow 13 gives for the same box, on every CPU and for any number of
+threads. Nothing here is random: whatever differs from sample to sample is an array given by the
+caller. A sample that does not decode is a status, not an exception.
+"""
+
+from penstock.render.batch import render_batch
+from penstock.render.decode import build_seek, decode_jpeg
+from penstock.render.inputs import Arena
+from penstock.render.options import Color, Output
+from penstock.render.status import Status, status_message
+
+__all__ = [
+    "Arena",
+    "Color",
+    "Output",
+    "Status",
+    "build_seek",
+    "decode_jpeg",
+    "render_batch",
+    "status_message",
+]

@@ -1,0 +1,211 @@
+"""One call, one batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from penstock import _core
+from penstock.render.decode import decode_with_pillow
+from penstock.render.inputs import Arena, Inputs
+from penstock.render.options import Color, Output
+from penstock.render.status import Status
+
+if TYPE_CHECKING:
+    from penstock.render.inputs import Data
+
+Resample = Literal["bilinear", "bicubic"]
+
+
+def render_batch(
+    images: Sequence[Data] | Arena,
+    boxes: ArrayLike,
+    size: tuple[int, int],
+    *,
+    flips: ArrayLike | None = None,
+    seeks: Sequence[Data] | Arena | None = None,
+    color: Color | None = None,
+    output: Output | None = None,
+    resample: Resample = "bilinear",
+    out: NDArray[Any] | None = None,
+    threads: int | None = None,
+) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Decodes, crops, resizes and flips every image into its slot of one array.
+
+        out, status = render_batch(images, boxes, (224, 224), flips=flips, seeks=seeks)
+        bad = [(row, status_message(status[row])) for row in np.flatnonzero(status)]
+
+    images: encoded bytes, or decoded uint8[H, W, 3], a buffer a sample; or an `Arena` of encoded bytes.
+    boxes: int[B, 4] as (left, top, width, height), each inside its picture.
+    size: (height, width) of all results.
+    seeks: tables of `build_seek`, empty ones allowed; they change the speed, never the result.
+    out: where to write, C-contiguous, of the shape and dtype of `output`; made if not given.
+    threads: how many to use at most, the calling one included; all CPUs of the process if not given.
+
+    Returns `out` and int32[B] with a code a sample: 0, or a `Status` that says why its slot is zero.
+    The result depends on no thread count. Inputs are read in place and must not change meanwhile; the
+    GIL is released. May be called from several threads at once, and after a fork.
+    """
+    output = output or Output()
+    boxes = _check_boxes(boxes)
+    request = _Request(
+        images=Inputs.of(images, len(boxes), "images"),
+        seeks=None if seeks is None else Inputs.of(seeks, len(boxes), "seeks"),
+        boxes=boxes,
+        flips=None if flips is None else _check_flips(flips, len(boxes)),
+        color=_check_color(color or Color(), len(boxes)),
+        output=output,
+        bicubic=_check_resample(resample) == "bicubic",
+    )
+    out = _check_out(out, output, output.shape(len(boxes), _check_size(size)))
+    status = np.zeros(len(boxes), np.int32)
+    threads = _check_threads(threads)
+    request.render(out, status, threads)
+    request.render_unsupported(out, status, threads)
+    return out, status
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """The arguments of a call, checked."""
+
+    images: Inputs
+    seeks: Inputs | None
+    boxes: NDArray[np.int32]
+    flips: NDArray[np.bool_] | None
+    color: Color
+    output: Output
+    bicubic: bool
+
+    def render(self, out: NDArray[Any], status: NDArray[np.int32], threads: int) -> None:
+        _core.render_batch(
+            images=self.images.buffers,
+            image_spans=self.images.spans,
+            seeks=None if self.seeks is None else self.seeks.buffers,
+            seek_spans=None if self.seeks is None else self.seeks.spans,
+            boxes=self.boxes,
+            flips=self.flips,
+            jitter=self.color.jitter,
+            order=self.color.order,
+            lighting=self.color.lighting,
+            table=self.output.table(),
+            planar=self.output.planar,
+            bicubic=self.bicubic,
+            threads=threads,
+            out=out,
+            status=status,
+        )
+
+    def render_unsupported(
+        self, out: NDArray[Any], status: NDArray[np.int32], threads: int
+    ) -> None:
+        """Lets Pillow decode what the core does not, a picture at a time for each thread."""
+        rows = np.flatnonzero(status == Status.UNSUPPORTED)
+        if len(rows) == 0:
+            return
+
+        def render_row(row: int) -> None:
+            status[row], pixels = decode_with_pillow(self.images[row])
+            if pixels is not None:
+                one = slice(row, row + 1)
+                self._take(one, pixels).render(out[one], status[one], 1)
+
+        with ThreadPoolExecutor(min(threads, len(rows))) as pool:
+            list(pool.map(render_row, rows))
+
+    def _take(self, rows: slice, pixels: NDArray[np.uint8]) -> _Request:
+        color = self.color
+        return _Request(
+            images=Inputs([np.ascontiguousarray(pixels)]),
+            seeks=None,
+            boxes=self.boxes[rows],
+            flips=None if self.flips is None else self.flips[rows],
+            color=Color(
+                jitter=None if color.jitter is None else color.jitter[rows],
+                order=None if color.order is None else color.order[rows],
+                lighting=None if color.lighting is None else color.lighting[rows],
+            ),
+            output=self.output,
+            bicubic=self.bicubic,
+        )
+
+
+def _check_boxes(boxes: ArrayLike) -> NDArray[np.int32]:
+    array = np.asarray(boxes)
+    if array.ndim != 2 or array.shape[1] != 4 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"boxes must be integers [B, 4] (left, top, width, height), "
+            f"not {array.dtype}{list(array.shape)}"
+        )
+    # What does not fit into 32 bits lies in no picture, also after clipping.
+    return array.astype(np.int64).clip(-1, np.iinfo(np.int32).max).astype(np.int32)
+
+
+def _check_size(size: tuple[int, int]) -> tuple[int, int]:
+    height, width = size
+    if not (1 <= height <= 65535 and 1 <= width <= 65535):
+        raise ValueError(f"size must be (height, width), each from 1 to 65535, not {size}")
+    return int(height), int(width)
+
+
+def _check_flips(flips: ArrayLike, count: int) -> NDArray[np.bool_]:
+    array = np.ascontiguousarray(flips, np.bool_)
+    if array.shape != (count,):
+        raise ValueError(f"flips must be one truth value a box, [{count}], not {array.shape}")
+    return array
+
+
+def _check_color(color: Color, count: int) -> Color:
+    jitter = _check_rows("jitter", color.jitter, count)
+    lighting = _check_rows("lighting", color.lighting, count)
+    if jitter is None:
+        return Color(lighting=lighting)
+    order = np.tile(np.arange(3), (count, 1)) if color.order is None else color.order
+    order = np.ascontiguousarray(order, np.uint8)
+    if order.shape != (count, 3) or np.any(np.sort(order, axis=1) != [0, 1, 2]):
+        raise ValueError(f"order must be permutations of 0, 1, 2, uint8[{count}, 3]")
+    return Color(jitter, order, lighting)
+
+
+def _check_rows(
+    name: str, values: NDArray[np.float32] | None, count: int
+) -> NDArray[np.float32] | None:
+    if values is None:
+        return None
+    array = np.ascontiguousarray(values, np.float32)
+    if array.shape != (count, 3) or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite numbers [{count}, 3], not {array.shape}")
+    return array
+
+
+def _check_resample(resample: str) -> str:
+    if resample not in ("bilinear", "bicubic"):
+        raise ValueError(f"resample must be 'bilinear' or 'bicubic', not {resample!r}")
+    return resample
+
+
+def _check_out(
+    out: NDArray[Any] | None, output: Output, shape: tuple[int, int, int, int]
+) -> NDArray[Any]:
+    if out is None:
+        return np.empty(shape, output.element)
+    if out.shape != shape or out.dtype != output.element or not out.flags.carray:
+        raise ValueError(
+            f"out must be writable, C-contiguous {output.element}{list(shape)}, "
+            f"not {out.dtype}{list(out.shape)}"
+        )
+    return out
+
+
+def _check_threads(threads: int | None) -> int:
+    if threads is None:
+        return len(os.sched_getaffinity(0))
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, not {threads}")
+    return threads

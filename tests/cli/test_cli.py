@@ -1,0 +1,114 @@
+"""The command as a user types it: exit codes, JSON, and errors of one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from trees import make_folder
+
+
+def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penstock", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    result = penstock("pack", make_folder(tmp_path / "in"), tmp_path / "out", "--shard-size", "8KB")
+    assert result.returncode == 0, result.stderr
+    assert "15" in result.stdout and result.stderr == ""
+    return tmp_path / "out"
+
+
+def test_pack_prints_its_summary_as_json(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "in")
+    (source / "class0" / "bad.jpg").write_bytes(b"")
+    result = penstock("pack", source, tmp_path / "out", "--on-error", "skip", "--json")
+    summary = json.loads(result.stdout)
+    assert (summary["samples"], summary["shards"]) == (15, 1)
+    assert summary["rejected"] == [{"name": "class0/bad.jpg", "reason": "the file is empty"}]
+    assert result.stderr == "rejected class0/bad.jpg: the file is empty\n"
+
+
+def test_pack_of_bad_files_exits_with_2_and_names_them(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "in")
+    (source / "class0" / "bad.jpg").write_bytes(b"")
+    result = penstock("pack", source, tmp_path / "out")
+    assert result.returncode == 2
+    assert "class0/bad.jpg: the file is empty" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_pack_takes_a_manifest_and_shrinks(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "in", classes=1, size=60)
+    (tmp_path / "list.csv").write_text("path,label,angle\nclass0/000.jpg,5,0.25\n")
+    result = penstock(
+        "pack", source, tmp_path / "out", "--manifest", tmp_path / "list.csv",
+        "--resize-short", 20, "--quality", 80, "--order", "source", "--seed", 3, "--workers", 1,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    info = json.loads(penstock("info", tmp_path / "out", "--json").stdout)
+    assert (info["samples"], info["fields"]) == (1, ["cls", "jpg", "json"])
+
+
+def test_info_says_what_is_in_it(packed: Path) -> None:
+    info = json.loads(penstock("info", packed, "--json").stdout)
+    assert info["samples"] == 15
+    assert info["shards"] == len(list(packed.glob("*.tar"))) > 1
+    assert info["bytes"] == sum(path.stat().st_size for path in packed.glob("*.tar"))
+    assert info["fields"] == ["cls", "jpg", "png"]
+    assert info["classes"] == ["class0", "class1", "class2"]
+    assert info["kinds"] == {"baseline": 12, "png": 3}
+    assert "12 baseline, 3 png" in penstock("info", packed).stdout
+
+
+def test_verify_exits_with_1_and_lists_what_is_wrong(packed: Path) -> None:
+    assert penstock("verify", packed).returncode == 0
+    tar = packed / "shard-000000.tar"
+    tar.write_bytes(tar.read_bytes()[:-2000])
+    result = penstock("verify", packed)
+    assert result.returncode == 1
+    assert "shard-000000.tar" in result.stdout
+    report = json.loads(penstock("verify", packed, "--json").stdout)
+    assert report["ok"] is False
+    assert {"shard", "key", "offset", "reason"} == set(report["problems"][0])
+
+
+def test_index_reads_tars_where_they_are(shared: Path, tmp_path: Path) -> None:
+    result = penstock("index", shared / "fixtures" / "webdataset", "--out", tmp_path, "--json")
+    assert json.loads(result.stdout)["samples"] == 120
+    assert penstock("verify", tmp_path).returncode == 0
+
+
+def test_show_draws_a_contact_sheet(packed: Path, tmp_path: Path) -> None:
+    result = penstock("show", packed, "-o", tmp_path / "sheet.png", "--count", 6, "--size", 64)
+    assert result.returncode == 0, result.stderr
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        colours = sheet.convert("RGB").getcolors(1 << 20)
+    assert colours is not None and len(colours) > 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("info", "nowhere"), "nowhere: no such data set"),
+        (("pack", "nowhere", "out"), "nowhere: no such file or directory"),
+        (("pack", "x", "out", "--shard-size", "many"), "'many' is not a size"),
+        (("pack", "x", "out", "--resize-short", "0"), "short is 0"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> None:
+    result = penstock(*arguments)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_version() -> None:
+    assert penstock("--version").stdout.startswith("penstock 0.")

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from images import encode
+from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.folder import open_folder
+from trees import make_folder
+
+
+def test_classes_are_the_sorted_top_directories_with_any_nesting_below(tmp_path: Path) -> None:
+    for name in ("dog/x/y/1.jpg", "cat/2.jpg", "cat/z/3.JPEG"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(encode(8, 8))
+    (tmp_path / "empty").mkdir()
+    source = open_folder(tmp_path)
+    assert source.classes == ["cat", "dog", "empty"]
+    assert list(source.names) == ["cat/2.jpg", "cat/z/3.JPEG", "dog/x/y/1.jpg"]
+    assert list(source.labels) == [0, 0, 1]
+    sample = source.read(1)
+    assert (sample.key, sample.label, list(sample)) == ("cat/z/3", 0, ["jpg"])
+    assert sample["jpg"] == (tmp_path / "cat/z/3.JPEG").read_bytes()
+
+
+def test_labels_are_those_of_torchvision(tmp_path: Path, torchvision) -> None:
+    from torchvision.datasets import ImageFolder
+
+    make_folder(tmp_path, classes=4)
+    source = open_folder(tmp_path)
+    theirs = ImageFolder(str(tmp_path)).samples
+    ours = [(str(tmp_path / name), label) for name, label in zip(source.names, source.labels)]
+    assert ours == theirs
+
+
+def test_a_folder_without_directories_is_unlabelled(tmp_path: Path) -> None:
+    (tmp_path / "1.jpg").write_bytes(encode(8, 8))
+    source = open_folder(tmp_path)
+    assert source.classes is None
+    assert source.read(0).label is None
+
+
+def test_files_that_are_not_images_are_ignored_and_said(tmp_path: Path) -> None:
+    make_folder(tmp_path, classes=1, per_class=1)
+    (tmp_path / "class0" / "notes.txt").write_text("hello")
+    (tmp_path / "class0" / ".DS_Store").write_text("hidden")
+    (tmp_path / "beside.jpg").write_bytes(encode(8, 8))
+    source = open_folder(tmp_path)
+    assert len(source.names) == 1
+    assert list(source.ignored) == ["beside.jpg", "class0/notes.txt"]
+
+
+def test_a_loop_of_links_ends(tmp_path: Path) -> None:
+    make_folder(tmp_path, classes=1, per_class=2)
+    (tmp_path / "class0" / "again").symlink_to(tmp_path / "class0")
+    assert len(open_folder(tmp_path).names) == 2
+
+
+def test_a_link_to_nowhere_is_listed_and_rejected_when_read(tmp_path: Path) -> None:
+    make_folder(tmp_path, classes=1, per_class=1)
+    (tmp_path / "class0" / "gone.jpg").symlink_to("nowhere.jpg")
+    source = open_folder(tmp_path)
+    with pytest.raises(SourceError, match="link to nowhere"):
+        source.read(list(source.names).index("class0/gone.jpg"))
+
+
+def test_a_file_that_vanishes_or_changes_is_told_apart_from_a_bad_one(tmp_path: Path) -> None:
+    make_folder(tmp_path, classes=1, per_class=3)
+    source = open_folder(tmp_path)
+    (tmp_path / source.names[0]).unlink()
+    (tmp_path / source.names[1]).write_bytes(encode(9, 9))
+    os.utime(tmp_path / source.names[2], ns=(1, 1))
+    for i, reason in enumerate(["vanished", "changed", "changed"]):
+        with pytest.raises(SourceChangedError, match=reason):
+            source.read(i)
+
+
+def test_no_folder_and_no_images_are_errors_that_name_the_path(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="nowhere"):
+        open_folder(tmp_path / "nowhere")
+    with pytest.raises(SourceError, match="no image files"):
+        open_folder(tmp_path)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from images import encode
+from penstock.errors import SourceError
+from penstock.formats.detect import open_source
+from penstock.formats.listing import open_listing
+
+
+@pytest.fixture
+def flat(tmp_path: Path) -> Path:
+    for name in "abc":
+        (tmp_path / f"{name}.jpg").write_bytes(encode(8, 8, seed=ord(name)))
+    return tmp_path
+
+
+def test_csv_gives_labels_and_columns(flat: Path) -> None:
+    (flat / "list.csv").write_text("path,label,angle,who\nb.jpg,7,0.5,ann\na.jpg,3,1.5,\n")
+    source = open_listing(flat / "list.csv")
+    assert list(source.names) == ["b.jpg", "a.jpg"]
+    assert source.classes is None
+    assert source.columns == pa.schema([("angle", pa.float64()), ("who", pa.string())])
+    sample = source.read(0)
+    assert (sample.label, dict(sample.columns)) == (7, {"angle": 0.5, "who": "ann"})
+
+
+def test_jsonl_with_class_names_numbers_them_in_sorted_order(flat: Path) -> None:
+    lines = ['{"file_name": "a.jpg", "label": "zebra"}', '{"file_name": "c.jpg", "label": "ant"}']
+    (flat / "list.jsonl").write_text("\n".join(lines))
+    source = open_listing(flat / "list.jsonl")
+    assert source.classes == ["ant", "zebra"]
+    assert [source.read(i).label for i in range(2)] == [1, 0]
+
+
+@pytest.mark.parametrize("way", ["the file", "the folder", "the option"])
+def test_a_listing_is_found_however_it_is_given(flat: Path, way: str) -> None:
+    (flat / "list.csv").write_text("path,label\na.jpg,1\n")
+    if way == "the option":
+        (flat / "list.csv").rename(flat.parent / "elsewhere.csv")
+        source = open_source(flat, listing=flat.parent / "elsewhere.csv")
+    else:
+        source = open_source(flat / "list.csv" if way == "the file" else flat)
+    assert source.read(0).label == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("name,label\na.jpg,1\n", "no column named path"),
+        ("path,label\n../a.jpg,1\n", "row 1.*not a path below"),
+        ("path,label\n/etc/passwd,1\n", "row 1.*not a path below"),
+        ("path,label\na.jpg,1\na.jpg,2\n", "row 2.*listed twice"),
+        ("path,label\nmissing.jpg,1\n", "missing.jpg: No such file"),
+        ("path,label\na.jpg,1.5\n", "labels are double"),
+        ("path,label\n", "lists no images"),
+    ],
+)
+def test_mistakes_in_a_listing_are_named(flat: Path, text: str, reason: str) -> None:
+    (flat / "list.csv").write_text(text)
+    with pytest.raises(SourceError, match=reason):
+        open_listing(flat / "list.csv")
+
+
+def test_two_listings_in_a_folder_are_ambiguous(flat: Path) -> None:
+    for name in ("one.csv", "two.csv"):
+        (flat / name).write_text("path,label\na.jpg,1\n")
+    with pytest.raises(SourceError, match="say which one"):
+        open_source(flat)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.formats.names import printable, split_path, unescape_key, unique_keys
+
+WEBDATASET = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
+names = st.text(
+    st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1
+).filter(lambda name: name not in (".", ".."))
+
+
+@given(st.lists(names, max_size=3), names, st.sampled_from(["jpg", "JPEG", "png"]))
+def test_webdataset_gives_key_and_suffix_of_every_name_back(
+    folders: list[str], stem: str, suffix: str
+) -> None:
+    path = "/".join([*folders, f"{stem}.{suffix}"])
+    key, own = split_path(path)
+    match = WEBDATASET.match(f"{key}.{own}")
+    assert match is not None
+    assert match.groups() == (key, suffix)
+    assert unescape_key(key) + "." + suffix == path
+
+
+@given(st.lists(names.map(lambda n: f"{n}.jpg") | names, unique=True))
+def test_different_files_have_different_keys(paths: list[str]) -> None:
+    keys = unique_keys(paths)
+    assert len(set(keys)) == len(paths)
+
+
+def test_plain_names_stay_as_they_are() -> None:
+    assert split_path("cats & dogs/räksmörgås 50%.JPEG") == ("cats & dogs/räksmörgås 50%", "JPEG")
+
+
+def test_files_that_share_a_stem_keep_their_suffix_in_the_key() -> None:
+    assert unique_keys(["a.jpg", "a.png", "b.jpg"]) == ["a%2Ejpg", "a%2Epng", "b"]
+
+
+def test_a_stem_that_looks_like_such_a_key_is_told_apart() -> None:
+    assert len(set(unique_keys(["a.jpg", "a.png", "a.jpg.jpg"]))) == 3
+
+
+def test_undecodable_bytes_become_escapes() -> None:
+    assert split_path("caf\udce9.jpg") == ("caf%E9", "jpg")
+    assert unescape_key("caf%E9") == "caf\udce9"
+
+
+def test_control_characters_are_not_printed() -> None:
+    assert printable("a\x1b[31m\n.jpg") == r"'a\x1b[31m\n.jpg'"

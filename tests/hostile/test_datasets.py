@@ -1,0 +1,162 @@
+"""Data sets that lie: each one is a named error, quickly and with little memory."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import CorruptError
+from penstock.pack.index import encode_index
+from trees import make_folder
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    penstock.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "out", shard_size=8000)
+    return tmp_path / "out"
+
+
+def edit_manifest(packed: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    path = packed / "penstock.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def edit_index(packed: Path, column: str, value: object) -> None:
+    """Puts `value` into the first row of a column of the first shard."""
+    path = packed / "shard-000000.arrow"
+    with pa.OSFile(str(path)) as file:
+        table = pa.ipc.open_file(file).read_all()
+    values = table[column].to_pylist()
+    values[next(i for i, old in enumerate(values) if old is not None)] = value
+    array = pa.array(values, pa.string() if column == "file" else table.schema.field(column).type)
+    if column == "file":
+        array = array.dictionary_encode()
+    table = table.set_column(table.column_names.index(column), column, array)
+    path.write_bytes(encode_index(table))
+
+
+def read_all(packed: Path) -> None:
+    dataset = penstock.open_dataset(packed)
+    list(dataset)
+    dataset.index  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda m: m.update(samples=10**15), "10+ samples, but its shards have 15"),
+        (lambda m: m.update(samples=-1), "samples is -1, not a count"),
+        (lambda m: m.update(samples=10**400), "not a count"),
+        (lambda m: m.update(samples=True), "not a count"),
+        (lambda m: m.update(version=99), "version 99"),
+        (lambda m: m.update(format="other"), "not 'penstock'"),
+        (lambda m: m.update(shards={}), "shards is dict"),
+        (lambda m: m.update(classes=[1, 2]), "an entry of classes is int"),
+        (lambda m: m["shards"].append(m["shards"][0]), "but its shards have"),
+        (lambda m: m["shards"][0]["data"].update(file="../x.tar"), "not below the data set"),
+        (lambda m: m["shards"][0]["data"].update(file="/etc/passwd"), "not below the data set"),
+        (lambda m: m["shards"][0]["index"].update(file=""), "not below the data set"),
+        (lambda m: m["shards"][0]["data"].update(bytes=1), "points outside its file"),
+        (lambda m: m["shards"][0]["data"].update(file="gone.tar"), "its shard is 'gone.tar'"),
+        (lambda m: m["shards"][0]["index"].update(file="gone.arrow"), "the index is missing"),
+    ],
+)
+def test_a_lying_manifest(packed: Path, change: Any, reason: str) -> None:
+    edit_manifest(packed, change)
+    with pytest.raises(CorruptError, match=reason):
+        read_all(packed)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "not a readable manifest"),
+        (b"[" * 100_000, "not a readable manifest"),
+        (b'{"samples": NaN}', "NaN is not a number"),
+        (b"\xff\xfe\x00", "not a readable manifest"),
+        (b"[]", "the manifest is list"),
+        (b"9" * 10_000, "not a readable manifest"),
+    ],
+)
+def test_a_manifest_that_is_none(packed: Path, text: bytes, reason: str) -> None:
+    (packed / "penstock.json").write_bytes(text)
+    with pytest.raises(CorruptError, match=reason):
+        penstock.open_dataset(packed)
+
+
+def test_a_manifest_of_absurd_size_is_not_read(packed: Path) -> None:
+    with open(packed / "penstock.json", "wb") as file:
+        file.truncate(1 << 40)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CorruptError, match="too large"):
+        penstock.open_dataset(packed)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("jpg.offset", 1 << 40, "points outside its file"),
+        ("jpg.offset", -512, "points outside its file"),
+        ("jpg.size", 1 << 40, "points outside its file"),
+        ("jpg.size", -1, "points outside its file"),
+        ("jpg.size", (1 << 63) - 1, "points outside its file"),
+        ("file", "../../etc/passwd", "not below the data set"),
+        ("file", "/etc/passwd", "not below the data set"),
+        ("file", "shard-000001.tar", "its shard is 'shard-000000.tar'"),
+    ],
+)
+def test_an_index_that_points_elsewhere(
+    packed: Path, column: str, value: object, reason: str
+) -> None:
+    edit_index(packed, column, value)
+    with pytest.raises(CorruptError, match=reason):
+        read_all(packed)
+
+
+def test_an_index_that_is_cut_anywhere_is_an_error(packed: Path) -> None:
+    path = packed / "shard-000000.arrow"
+    data = path.read_bytes()
+    for size in range(0, len(data), 97):
+        path.write_bytes(data[:size])
+        with pytest.raises(CorruptError, match="not a readable index"):
+            read_all(packed)
+
+
+def test_an_index_with_any_flipped_byte_never_crashes(packed: Path) -> None:
+    path = packed / "shard-000000.arrow"
+    data = path.read_bytes()
+    for position in range(0, len(data), 7):
+        path.write_bytes(data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :])
+        try:
+            read_all(packed)
+        except (CorruptError, KeyError):
+            pass
+
+
+def test_an_index_without_a_column_or_with_another_type(packed: Path) -> None:
+    path = packed / "shard-000000.arrow"
+    with pa.OSFile(str(path)) as file:
+        table = pa.ipc.open_file(file).read_all()
+    path.write_bytes(encode_index(table.drop_columns(["jpg.size"])))
+    with pytest.raises(CorruptError, match="no column jpg.size of type int64"):
+        read_all(packed)
+
+
+def test_a_tar_that_was_cut_after_packing(packed: Path) -> None:
+    tar = packed / "shard-000000.tar"
+    tar.write_bytes(tar.read_bytes()[:1000])
+    with pytest.raises(CorruptError, match=r"shard-000000.tar: ends before \w+ of 'class"):
+        read_all(packed)
+    tar.unlink()
+    with pytest.raises(CorruptError, match="No such file"):
+        read_all(packed)

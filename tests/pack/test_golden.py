@@ -1,0 +1,88 @@
+"""Golden bytes of a tiny data set: the format cannot change by accident.
+
+The index is compared by its rows, as the bytes of an Arrow file may differ between versions of pyarrow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+# Two grey 8×8 JPEGs, written out so that no encoder can change them.
+HEAD = "ffd8ffe000104a46494600010100000100010000ffdb004300" + "10" * 64
+HEAD += "ffc0000b080008000801011100ffc40014000100000000000000000000000000000003"
+HEAD += "ffc40014100100000000000000000000000000000000ffda0008010100003f00"
+IMAGES = {"ant/1.jpg": bytes.fromhex(HEAD + "77ffd9"), "bee/2.JPEG": bytes.fromhex(HEAD + "37ffd9")}
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    for name, data in IMAGES.items():
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(data)
+    penstock.pack_dataset(tmp_path / "in", tmp_path / "out", order="source")
+    return tmp_path / "out"
+
+
+def test_the_shard_is_these_bytes(packed: Path) -> None:
+    data = (packed / "shard-000000.tar").read_bytes()
+    assert len(data) == 5120
+    assert hashlib.sha256(data).hexdigest() == (
+        "4a3cd0c654afe29f4e27d699f19d65189d39c76cabce12e709bbd094acd5da7d"
+    )
+
+
+def test_the_index_is_these_rows(packed: Path) -> None:
+    columns = {
+        "key": ["ant/1", "bee/2"],
+        "label": [0, 1],
+        "file": ["shard-000000.tar", "shard-000000.tar"],
+        "cls.offset": [1536, 3584],
+        "cls.size": [1, 1],
+        "cls.crc32c": [1654528736, 2432014819],
+        "jpg.offset": [512, 2560],
+        "jpg.size": [159, 159],
+        "jpg.crc32c": [1140494375, 2225017086],
+        "jpg.height": [8, 8],
+        "jpg.width": [8, 8],
+        "jpg.kind": ["grey", "grey"],
+    }
+    assert penstock.open_dataset(packed).index.to_pydict() == columns
+
+
+def test_the_manifest_is_this(packed: Path) -> None:
+    manifest = json.loads((packed / "penstock.json").read_text())
+    index = manifest["shards"][0].pop("index")
+    assert (index["file"], set(index)) == ("shard-000000.arrow", {"file", "bytes", "sha256"})
+    assert manifest == {
+        "format": "penstock",
+        "version": 1,
+        "samples": 2,
+        "bytes": 5120,
+        "fields": ["cls", "jpg"],
+        "kinds": {"grey": 2},
+        "classes": ["ant", "bee"],
+        "shards": [
+            {
+                "samples": 2,
+                "data": {
+                    "file": "shard-000000.tar",
+                    "bytes": 5120,
+                    "sha256": "4a3cd0c654afe29f4e27d699f19d65189d39c76cabce12e709bbd094acd5da7d",
+                },
+            }
+        ],
+        "root": ".",
+        "recipe": {
+            "shard_size": 268435456,
+            "order": "source",
+            "seed": 0,
+            "shrink": None,
+            "source": "bed3ecd7f8606fa3d9d1b1ca65110260bb28a4c8a91f07ef00a4c341fe44fa45",
+        },
+    }

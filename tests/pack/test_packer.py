@@ -1,0 +1,213 @@
+"""What went in comes out, whatever its names, and the bytes depend on source and options alone."""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import tempfile
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import penstock
+from images import encode
+from penstock.errors import PackError
+from penstock.pack.progress import Progress
+from trees import digests, file_bytes, make_folder, untar
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "source")
+
+
+def test_tar_gives_the_source_files_back_by_name_and_byte(folder: Path, tmp_path: Path) -> None:
+    (folder / "class0" / "UPPER.JPEG").write_bytes(encode(9, 9))
+    penstock.pack_dataset(folder, tmp_path / "packed", shard_size=6000)
+    out = file_bytes(untar(tmp_path / "packed", tmp_path / "out"))
+    images = {name: data for name, data in out.items() if not name.endswith(".cls")}
+    assert images == file_bytes(folder)
+    assert out["class1/000.cls"] == b"1"
+
+
+def test_bytes_do_not_depend_on_the_number_of_workers(folder: Path, tmp_path: Path) -> None:
+    for workers in (1, 2, 7):
+        penstock.pack_dataset(folder, tmp_path / str(workers), shard_size=4000, workers=workers)
+    assert digests(tmp_path / "1") == digests(tmp_path / "2") == digests(tmp_path / "7")
+
+
+def test_order_follows_the_seed_or_the_source(folder: Path, tmp_path: Path) -> None:
+    def keys(name: str, **options: object) -> list[str]:
+        penstock.pack_dataset(folder, tmp_path / name, **options)  # type: ignore[arg-type]
+        return penstock.open_dataset(tmp_path / name).index["key"].to_pylist()
+
+    assert keys("in-order", order="source") == sorted(keys("zero", seed=0))
+    assert keys("one", seed=1) != keys("two", seed=2)
+
+
+names = st.text(
+    st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=60
+).filter(lambda n: not n.startswith(".") and len(n.encode()) < 200)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sets(st.tuples(names, names, st.sampled_from(["jpg", "JPG", "png"])), min_size=1, max_size=6)
+)
+def test_pack_then_read_is_identity_for_odd_names(paths: set[tuple[str, str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary)
+        for number, (folder, stem, suffix) in enumerate(sorted(paths)):
+            path = root / "in" / folder / f"{stem}.{suffix}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(encode(4, 4, seed=number))
+        penstock.pack_dataset(root / "in", root / "out", order="source")
+        dataset = penstock.open_dataset(root / "out")
+        source = file_bytes(root / "in")
+        assert len(dataset) == len(source)
+        assert len({sample.key for sample in dataset}) == len(source)
+        found = sorted(data for sample in dataset for name, data in sample.items() if name != "cls")
+        assert found == sorted(source.values())
+        assert dataset.classes == sorted({folder for folder, _, _ in paths})
+
+
+def test_very_long_names_and_equal_names_in_two_classes(tmp_path: Path) -> None:
+    names = ["a/" + "x" * 240 + ".jpg", "a/same.jpg", "b/same.jpg"]
+    for number, name in enumerate(names):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(encode(5, 5, seed=number))
+    penstock.pack_dataset(tmp_path / "in", tmp_path / "packed")
+    out = file_bytes(untar(tmp_path / "packed", tmp_path / "out"))
+    assert {n: d for n, d in out.items() if n.endswith(".jpg")} == file_bytes(tmp_path / "in")
+
+
+def test_the_webdataset_package_reads_the_shards(folder: Path, tmp_path: Path) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    (folder / "class0" / "with.dots.in.jpg").write_bytes(encode(9, 9))
+    penstock.pack_dataset(folder, tmp_path / "packed", shard_size=6000)
+    shards = [str(path) for path in sorted((tmp_path / "packed").glob("*.tar"))]
+    assert len(shards) > 1
+    theirs = {}
+    reader = webdataset.WebDataset(shards, shardshuffle=False, empty_check=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the package leaves its files open
+        for sample in reader:
+            image = sample.get("jpg") or sample.get("png")
+            theirs[sample["__key__"]] = (image, int(sample["cls"]))
+        gc.collect()
+    ours = {
+        s.key: (s.get("jpg") or s.get("png"), s.label)
+        for s in penstock.open_dataset(tmp_path / "packed")
+    }
+    assert theirs == ours
+
+
+def test_columns_of_a_listing_become_columns_of_the_index(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jpg").write_bytes(encode(8, 8))
+    (tmp_path / "in" / "list.csv").write_text("path,label,angle,who\na.jpg,cat,0.5,änn\n")
+    penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
+    dataset = penstock.open_dataset(tmp_path / "out")
+    assert dataset.classes == ["cat"]
+    assert dataset.index.schema.field("angle").type == pa.float64()
+    assert dict(dataset[0].columns) == {"angle": 0.5, "who": "änn"}
+    assert json.loads(dataset[0]["json"]) == {"angle": 0.5, "who": "änn"}
+
+
+def test_columns_may_not_take_the_names_of_the_index(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(encode(8, 8))
+    (tmp_path / "list.csv").write_text("path,label,key,jpg.size\na.jpg,1,x,3\n")
+    with pytest.raises(penstock.SourceError, match=r"\['key', 'jpg.size'\].*rename"):
+        penstock.pack_dataset(tmp_path, tmp_path / "out")
+
+
+def add_bad_files(folder: Path) -> list[str]:
+    (folder / "class0" / "empty.jpg").write_bytes(b"")
+    (folder / "class1" / "html.jpg").write_bytes(b"<html></html>")
+    (folder / "class2" / "cut.jpg").write_bytes(encode(9, 9)[:40])
+    return ["class0/empty.jpg", "class1/html.jpg", "class2/cut.jpg"]
+
+
+def test_bad_files_stop_packing_are_named_one_by_one_and_leave_nothing(
+    folder: Path, tmp_path: Path
+) -> None:
+    bad = add_bad_files(folder)
+    with pytest.raises(PackError) as caught:
+        penstock.pack_dataset(folder, tmp_path / "out", shard_size=3000, workers=1)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "3 of 18 files cannot be packed:"
+    assert [line.split(":")[0].strip() for line in lines[1:4]] == bad
+    assert "empty" in lines[1] and "<html>" in lines[2] and "truncated" in lines[3]
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_files_are_skipped_on_request_and_listed(folder: Path, tmp_path: Path) -> None:
+    bad = add_bad_files(folder)
+    summary = penstock.pack_dataset(folder, tmp_path / "out", on_error="skip")
+    assert summary.samples == len(penstock.open_dataset(tmp_path / "out")) == 15
+    lines = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
+    assert [json.loads(line)["name"] for line in lines] == bad == [n for n, _ in summary.rejected]
+    assert penstock.verify_dataset(tmp_path / "out") == []
+
+
+def test_nothing_but_bad_files_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "in" / "c").mkdir(parents=True)
+    (tmp_path / "in" / "c" / "x.jpg").write_bytes(b"no")
+    with pytest.raises(PackError, match="1 of 1 files cannot be packed"):
+        penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
+    assert not (tmp_path / "out").exists()
+
+
+def test_kinds_heights_and_widths_are_in_the_index(tmp_path: Path) -> None:
+    (tmp_path / "in" / "c").mkdir(parents=True)
+    files = {
+        "b.jpg": encode(10, 20),
+        "p.jpg": encode(11, 21, progressive=True),
+        "x.png": encode(12, 22, format="PNG"),
+    }
+    for name, data in files.items():
+        (tmp_path / "in" / "c" / name).write_bytes(data)
+    summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", order="source")
+    assert summary.kinds == {"baseline": 1, "png": 1, "progressive": 1}
+    index = penstock.open_dataset(tmp_path / "out").index
+    assert index["jpg.kind"].to_pylist() == ["baseline", "progressive", None]
+    assert index["jpg.height"].to_pylist() == [10, 11, None]
+    assert index["png.width"].to_pylist() == [None, None, 22]
+
+
+def test_shrinking_resizes_the_larger_images_only(tmp_path: Path) -> None:
+    (tmp_path / "in" / "c").mkdir(parents=True)
+    small, large = encode(20, 30), encode(80, 120, format="PNG")
+    (tmp_path / "in" / "c" / "small.jpg").write_bytes(small)
+    (tmp_path / "in" / "c" / "large.png").write_bytes(large)
+    penstock.pack_dataset(
+        tmp_path / "in", tmp_path / "out", order="source", shrink=penstock.Shrink(short=40)
+    )
+    first, second = penstock.open_dataset(tmp_path / "out")
+    assert second["jpg"] == small
+    with Image.open(io.BytesIO(first["jpg"])) as image:
+        assert (image.format, image.size) == ("JPEG", (60, 40))
+
+
+def test_progress_reaches_the_whole(folder: Path, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    penstock.pack_dataset(folder, tmp_path / "out", watcher=seen.append)
+    assert seen[-1].samples == seen[-1].total_samples == 15
+    assert seen[-1].bytes == seen[-1].total_bytes == sum(map(len, file_bytes(folder).values()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"shard_size": 0}, {"order": "random"}, {"seed": -1}, {"on_error": "ignore"}, {"workers": 0}],
+)
+def test_wrong_options_are_value_errors_that_name_them(
+    folder: Path, tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        penstock.pack_dataset(folder, tmp_path / "out", **wrong)  # type: ignore[arg-type]

@@ -1,0 +1,227 @@
+"""Packing that is killed, runs out of disk or loses its source: whole later, or nothing at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penstock
+from images import encode
+from penstock.errors import PackError
+from penstock.pack.progress import Progress
+from trees import digests, make_folder
+
+KILLED_AT = """
+import os, signal, sys
+source, destination, when = sys.argv[1], sys.argv[2], int(sys.argv[3])
+import penstock
+count = 0
+def wrap(name):
+    original = getattr(os, name)
+    def wrapped(*args, **kwargs):
+        global count
+        count += 1
+        if count == when:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*args, **kwargs)
+    setattr(os, name, wrapped)
+for name in ("writev", "fsync", "replace", "mkdir", "unlink", "rmdir"):
+    wrap(name)
+penstock.pack_dataset(source, destination, shard_size=4000, workers=1)
+print(count)
+"""
+
+
+def run_killed_at(source: Path, destination: Path, when: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", KILLED_AT, str(source), str(destination), str(when)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def looks_finished(destination: Path) -> bool:
+    return (destination / "penstock.json").exists()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str], int]:
+    """A source, what packing it gives, and how many times that touches the disk."""
+    root = tmp_path_factory.mktemp("whole")
+    source = make_folder(root / "source")
+    result = run_killed_at(source, root / "whole", 0)
+    assert result.returncode == 0, result.stderr
+    return source, digests(root / "whole"), int(result.stdout)
+
+
+@pytest.mark.parametrize("part", range(12))
+def test_killed_at_any_touch_of_the_disk_it_goes_on_to_the_same_bytes(
+    whole: tuple[Path, dict[str, str], int], tmp_path: Path, part: int
+) -> None:
+    source, expected, touches = whole
+    for when in range(1 + part, touches + 1, 24):
+        destination = tmp_path / str(when)
+        assert run_killed_at(source, destination, when).returncode == -signal.SIGKILL
+        if looks_finished(destination):
+            assert penstock.verify_dataset(destination) == []
+        penstock.pack_dataset(source, destination, shard_size=4000, workers=2)
+        assert digests(destination) == expected, when
+
+
+def test_killed_again_and_again_at_random_moments_it_ends_with_the_same_bytes(
+    tmp_path: Path,
+) -> None:
+    source = make_folder(tmp_path / "source", classes=4, per_class=40, size=64)
+    penstock.pack_dataset(source, tmp_path / "whole", shard_size=20000)
+    command = [sys.executable, "-m", "penstock", "pack", str(source), str(tmp_path / "out")]
+    command += ["--shard-size", "20000", "--workers", "2"]
+    rng = random.Random(0)
+    for _ in range(6):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(timeout=rng.uniform(0.3, 0.8))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+def test_a_finished_pack_is_recognised_and_a_different_one_refused(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source")
+    first = penstock.pack_dataset(source, tmp_path / "out")
+    before = digests(tmp_path / "out")
+    again = penstock.pack_dataset(source, tmp_path / "out")
+    assert (again.samples, again.resumed) == (first.samples, first.shards)
+    with pytest.raises(PackError, match="another source or with other options"):
+        penstock.pack_dataset(source, tmp_path / "out", seed=1)
+    (source / "class0" / "000.jpg").write_bytes(encode(24, 24, seed=99))
+    with pytest.raises(PackError, match="another source or with other options"):
+        penstock.pack_dataset(source, tmp_path / "out")
+    assert digests(tmp_path / "out") == before
+
+
+def test_shards_of_a_killed_pack_with_other_options_are_not_taken_over(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source")
+    penstock.pack_dataset(source, tmp_path / "expected", shard_size=9000, seed=5)
+    assert run_killed_at(source, tmp_path / "out", 30).returncode == -signal.SIGKILL
+    penstock.pack_dataset(source, tmp_path / "out", shard_size=9000, seed=5)
+    assert digests(tmp_path / "out") == digests(tmp_path / "expected")
+
+
+def test_a_source_that_changed_since_the_kill_is_read_again(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source")
+    assert run_killed_at(source, tmp_path / "out", 30).returncode == -signal.SIGKILL
+    for name in ("class0/000.jpg", "class1/001.jpg", "class2/002.jpg"):
+        data = bytearray((source / name).read_bytes())
+        data[-4] ^= 1
+        (source / name).write_bytes(data)
+    penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
+    penstock.pack_dataset(source, tmp_path / "expected", shard_size=4000)
+    assert digests(tmp_path / "out") == digests(tmp_path / "expected")
+
+
+def test_a_full_disk_is_a_clear_error_and_packing_goes_on_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make_folder(tmp_path / "source")
+    original, calls = os.writev, 0
+
+    def full(fd: int, parts: list[memoryview]) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return original(fd, parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "writev", full)
+        with pytest.raises(PackError, match="No space left on device.*Run the same command again"):
+            penstock.pack_dataset(source, tmp_path / "out", shard_size=4000, workers=1)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".packing"]
+    assert not list((tmp_path / "out").rglob("*.tmp"))
+    summary = penstock.pack_dataset(source, tmp_path / "out", shard_size=4000, workers=1)
+    assert summary.resumed >= 2
+    assert penstock.verify_dataset(tmp_path / "out") == []
+
+
+def test_a_file_size_limit_of_the_system_is_a_clear_error(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source")
+    code = (
+        "import resource, sys, penstock\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "penstock.pack_dataset(sys.argv[1], sys.argv[2])"
+    )
+    command = [sys.executable, "-c", code, str(source), str(tmp_path / "out")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "PackError: packing stopped: [Errno 27] File too large" in result.stderr
+    assert not looks_finished(tmp_path / "out")
+
+
+@pytest.mark.parametrize("change", ["vanishes", "changes"])
+def test_a_source_file_that_vanishes_or_changes_meanwhile_is_named(
+    tmp_path: Path, change: str
+) -> None:
+    source = make_folder(tmp_path / "source")
+    victim = source / "class2" / "003.jpg"
+
+    def spoil(done: Progress) -> None:
+        if done.samples == 1:
+            victim.unlink() if change == "vanishes" else victim.write_bytes(encode(30, 30))
+
+    with pytest.raises(PackError, match=r"class2/003\.jpg: the file (vanished|changed)"):
+        penstock.pack_dataset(
+            source, tmp_path / "out", order="source", workers=1, on_error="skip", watcher=spoil
+        )
+    assert not looks_finished(tmp_path / "out")
+
+
+def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("years of work")
+    with pytest.raises(PackError, match="not empty"):
+        penstock.pack_dataset(source, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
+    with pytest.raises(PackError, match="not a folder"):
+        penstock.pack_dataset(source, tmp_path / "out" / "thesis.tex")
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    penstock.pack_dataset(make_folder(tmp_path / "source"), tmp_path / "out")
+    assert looks_finished(tmp_path / "out")
+
+
+def test_two_packers_at_once_do_not_mix(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source")
+    second: list[str] = []
+
+    def start_second(done: Progress) -> None:
+        if done.samples == 1:
+            with pytest.raises(PackError, match="another process is packing"):
+                penstock.pack_dataset(source, tmp_path / "out")
+            second.append("refused")
+
+    penstock.pack_dataset(source, tmp_path / "out", workers=1, watcher=start_second)
+    assert second == ["refused"]
+    assert penstock.verify_dataset(tmp_path / "out") == []
+
+
+def test_an_interrupt_stops_all_workers_and_can_be_resumed(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source", per_class=30)
+
+    def interrupt(done: Progress) -> None:
+        if done.samples == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        penstock.pack_dataset(source, tmp_path / "out", shard_size=4000, watcher=interrupt)
+    assert not looks_finished(tmp_path / "out")
+    penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
+    penstock.pack_dataset(source, tmp_path / "expected", shard_size=4000)
+    assert digests(tmp_path / "out") == digests(tmp_path / "expected")

@@ -1,0 +1,68 @@
+"""Mixtures give every source its share, and go through a source before they repeat it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochs import make_runs
+from penstock.plan import draw_mixture, find_runs
+
+RUNS = make_runs([10] * 10 + [7] * 5 + [20] * 10)
+SOURCES = np.array([0, 100, 135, 335])
+
+
+def draw(epoch: int, weights: list[float], count: int = 300, seed: int = 0) -> np.ndarray:
+    weights = np.array(weights)
+    return draw_mixture(RUNS, SOURCES, weights, seed=seed, epoch=epoch, count=count)
+
+
+weights = st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any)
+
+
+@given(weights, st.integers(0, 1000), st.integers(0, 50))
+def test_every_source_has_its_share_to_one_sample(
+    weights: list[int], count: int, epoch: int
+) -> None:
+    rows = draw(epoch, weights, count)
+    assert len(rows) == count and (np.diff(rows) >= 0).all()
+    counts = np.histogram(rows, SOURCES)[0]
+    assert (abs(counts - np.array(weights) / sum(weights) * count) <= 1 + 1e-9).all()
+
+
+@given(weights, st.integers(1, 9))
+def test_a_source_is_gone_through_before_a_sample_comes_again(
+    weights: list[int], epochs: int
+) -> None:
+    rows = np.concatenate([draw(epoch, weights) for epoch in range(epochs)])
+    counts = np.bincount(rows, minlength=335)
+    for a, b in pairwise(SOURCES):
+        assert counts[a:b].max() - counts[a:b].min() <= 1
+
+
+def test_a_small_share_of_a_source_reads_few_runs() -> None:
+    rows = draw(epoch=0, weights=[0, 0, 1], count=60)
+    assert len(np.unique(find_runs(RUNS, rows))) == 3
+
+
+def test_seeds_go_through_a_source_in_different_orders() -> None:
+    assert draw(0, [1, 1, 1], 30, seed=0).tolist() != draw(0, [1, 1, 1], 30, seed=1).tolist()
+
+
+def test_a_source_that_cuts_a_run_is_refused() -> None:
+    with pytest.raises(ValueError, match="begins and ends where a run does"):
+        draw_mixture(RUNS, np.array([0, 95, 335]), np.ones(2), seed=0, epoch=0, count=10)
+
+
+def test_sources_without_weights_are_refused() -> None:
+    with pytest.raises(ValueError, match="each source needs a weight"):
+        draw_mixture(RUNS, SOURCES, np.ones(2), seed=0, epoch=0, count=10)
+
+
+def test_an_empty_source_with_a_weight_is_refused() -> None:
+    with pytest.raises(ValueError, match="source 1 has a weight but no samples"):
+        draw_mixture(RUNS, np.array([0, 335, 335]), np.ones(2), seed=0, epoch=0, count=10)

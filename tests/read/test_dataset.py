@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import penstock
+from trees import file_bytes, make_folder
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    penstock.pack_dataset(
+        make_folder(tmp_path / "in"), tmp_path / "out", shard_size=5000, order="source"
+    )
+    return tmp_path / "out"
+
+
+def test_samples_by_number_from_both_ends(packed: Path) -> None:
+    dataset = penstock.open_dataset(packed)
+    source = file_bytes(packed.parent / "in")
+    assert len(dataset) == 15
+    assert dataset[0].key == "class0/000"
+    assert dataset[0]["jpg"] == dataset[0]["jpeg"] == source["class0/000.jpg"]
+    assert dataset[-1]["png"] == source["class2/004.png"]
+    assert (dataset[-1].label, dataset.classes) == (2, ["class0", "class1", "class2"])
+    for wrong in (15, -16):
+        with pytest.raises(IndexError, match="of 15"):
+            dataset[wrong]
+    with pytest.raises(KeyError, match="has .*cls.*jpg"):
+        dataset[0]["mask.png"]
+
+
+def test_slices_are_data_sets(packed: Path) -> None:
+    dataset = penstock.open_dataset(packed)
+    keys = [sample.key for sample in dataset]
+    part = dataset[12:2:-3]
+    assert [sample.key for sample in part] == keys[12:2:-3]
+    assert part[1:][0].key == keys[9]
+    assert part.index["key"].to_pylist() == keys[12:2:-3]
+
+
+def test_opening_reads_no_tar_and_no_index(packed: Path) -> None:
+    for path in [*packed.glob("*.tar"), *packed.glob("*.arrow")]:
+        path.unlink()
+    assert len(penstock.open_dataset(packed)) == 15
+    assert penstock.open_dataset(packed / "penstock.json").fields == ["cls", "jpg", "png"]
+
+
+def keys_of(dataset: penstock.Dataset) -> list[str]:
+    return [sample.key for sample in dataset]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_it_works_in_another_process(packed: Path, method: str) -> None:
+    dataset = penstock.open_dataset(packed)
+    expected = keys_of(dataset)
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        assert pool.apply(keys_of, (dataset,)) == expected
+
+
+def test_it_works_from_many_threads(packed: Path) -> None:
+    dataset = penstock.open_dataset(packed)
+    expected = [bytes(sample["cls"]) for sample in dataset]
+    with ThreadPoolExecutor(8) as pool:
+        for result in pool.map(lambda _: [s["cls"] for s in dataset], range(32)):
+            assert result == expected
+
+
+def test_a_pickled_data_set_keeps_its_rows(packed: Path) -> None:
+    part = pickle.loads(pickle.dumps(penstock.open_dataset(packed)[3:5]))
+    assert keys_of(part) == ["class0/003", "class0/004"]
+
+
+def test_a_missing_data_set_is_file_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such data set"):
+        penstock.open_dataset(tmp_path / "nowhere")

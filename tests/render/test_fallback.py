@@ -1,0 +1,106 @@
+"""What the core leaves to Pillow comes out as if Pillow had done it all."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from images import encode, make_pixels
+from penstock.errors import DecodeError
+from penstock.render import Status, build_seek, decode_jpeg, reference, render_batch
+
+KINDS = {
+    "baseline": {},
+    "grey": {"mode": "L"},
+    "progressive": {"progressive": True},
+    "cmyk": {"mode": "CMYK"},
+    "png": {"format": "PNG"},
+    "png with alpha": {"format": "PNG", "mode": "RGBA"},
+    "png with palette": {"format": "PNG", "mode": "P"},
+    "webp": {"format": "WEBP"},
+    "gif": {"format": "GIF"},
+    "bmp": {"format": "BMP"},
+    "tiff": {"format": "TIFF"},
+}
+
+
+def with_orientation():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return encode(40, 50, exif=exif)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_format_equals_pillow(kind):
+    image = encode(45, 61, **KINDS[kind])
+    expected = np.asarray(Image.open(io.BytesIO(image)).convert("RGB"))
+    np.testing.assert_array_equal(decode_jpeg(image), expected)
+    out, status = render_batch([image], [(5, 6, 30, 20)], (16, 16), flips=[True])
+    assert status[0] == 0
+    np.testing.assert_array_equal(
+        out[0], reference.render(expected, (5, 6, 30, 20), (16, 16), flip=True)
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_baseline_jpegs_have_a_seek_table(kind):
+    # A table pays for a picture of some size only.
+    image = encode(400, 400, **KINDS[kind])
+    assert bool(build_seek(image)) == (kind in ("baseline", "grey"))
+
+
+def test_the_exif_orientation_is_not_applied():
+    image = with_orientation()
+    assert decode_jpeg(image).shape == (40, 50, 3)
+    np.testing.assert_array_equal(decode_jpeg(image), reference.decode(image))
+
+
+@pytest.mark.parametrize("image", [b"", b"\xff\xd8", b"no image", encode(30, 30)[:300]])
+def test_damaged_data_is_a_decode_error(image):
+    with pytest.raises(DecodeError, match=f"{len(image)} bytes"):
+        decode_jpeg(image)
+
+
+def test_a_truncated_image_of_pillows_is_truncated():
+    image = encode(60, 60, format="PNG")
+    _, status = render_batch([image[:-200]], [(0, 0, 5, 5)], (4, 4))
+    assert status[0] == Status.TRUNCATED
+
+
+def test_a_picture_beyond_pillows_limit_is_too_large(monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    _, status = render_batch([encode(60, 60, format="PNG")], [(0, 0, 5, 5)], (4, 4))
+    assert status[0] == Status.TOO_LARGE
+
+
+def test_many_unsupported_images_keep_their_rows():
+    images = [encode(20 + row, 30, row, format="PNG") for row in range(9)]
+    boxes = [(row, row, 15, 12) for row in range(9)]
+    for threads in (1, 4):
+        out, status = render_batch(images, boxes, (10, 10), threads=threads)
+        assert not status.any()
+        for row in range(9):
+            expected = reference.render(make_pixels(20 + row, 30, row), boxes[row], (10, 10))
+            np.testing.assert_array_equal(out[row], expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_odd_and_broken_pngs_are_what_pillow_makes_of_them(shared):
+    folder = shared / "fixtures" / "hostile"
+    expected = json.loads((folder / "expected.json").read_text())
+    for entry in expected["png"]["results"]:
+        if "bomb" in entry["file"]:
+            continue  # costly
+        image = (folder / entry["file"]).read_bytes()
+        if entry["status"] == "ok":
+            pixels = decode_jpeg(image)
+            assert pixels.shape[:2] == (entry["height"], entry["width"])
+            assert hashlib.sha256(pixels.tobytes()).hexdigest() == entry["rgb_sha256"]
+        else:
+            with pytest.raises(DecodeError):
+                decode_jpeg(image)

@@ -1,0 +1,304 @@
+"""A batch equals Pillow, sample by sample, however it is handed in and by however many threads."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from images import encode, make_pixels
+from penstock import _core
+from penstock.render import Arena, Status, build_seek, reference, render_batch, status_message
+
+
+def render_with_pillow(images, boxes, size, flips, resample="bilinear"):
+    return np.stack(
+        [
+            reference.render(reference.decode(image), box, size, flip=flip, resample=resample)
+            for image, box, flip in zip(images, boxes, flips, strict=True)
+        ]
+    )
+
+
+def draw_boxes(images, seed=0):
+    rng = np.random.default_rng(seed)
+    boxes = []
+    for image in images:
+        width, height = Image.open(io.BytesIO(image)).size
+        left, top = rng.integers(0, width), rng.integers(0, height)
+        boxes.append(
+            (left, top, rng.integers(1, width - left + 1), rng.integers(1, height - top + 1))
+        )
+    return np.array(boxes, np.int32)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """JPEGs of several kinds, a PNG among them, with boxes, flips and seek tables."""
+    images = [
+        encode(64 + 7 * seed, 90 - 5 * seed, seed, subsampling=seed % 3, quality=50 + 5 * seed)
+        for seed in range(10)
+    ]
+    images.append(encode(50, 60, 11, format="PNG"))
+    images.append(encode(50, 60, 12, progressive=True))
+    return images, draw_boxes(images), np.arange(12) % 3 == 0, [build_seek(i) for i in images]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    height=st.integers(1, 70),
+    width=st.integers(1, 70),
+    subsampling=st.integers(0, 2),
+    quality=st.integers(1, 100),
+    progressive=st.booleans(),
+    seed=st.integers(0, 99),
+    size=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    flip=st.booleans(),
+    resample=st.sampled_from(["bilinear", "bicubic"]),
+)
+def test_any_jpeg_box_and_size_equals_pillow(
+    height, width, subsampling, quality, progressive, seed, size, flip, resample
+):
+    image = encode(
+        height, width, seed, subsampling=subsampling, quality=quality, progressive=progressive
+    )
+    boxes = draw_boxes([image], seed)
+    expected = render_with_pillow([image], boxes, size, [flip], resample)
+    for simd in ("auto", "portable"):
+        for seeks in (None, [build_seek(image)]):
+            _core.set_simd(simd)
+            try:
+                out, status = render_batch(
+                    [image], boxes, size, flips=[flip], seeks=seeks, resample=resample
+                )
+            finally:
+                _core.set_simd("auto")
+            assert status.tolist() == [0]
+            np.testing.assert_array_equal(out, expected, f"{simd}, {seeks}")
+
+
+def test_photos_equal_pillow(shared):
+    with tarfile.open(shared / "data" / "imagenet-sample.tar") as tar:
+        members = [m for m in tar if m.isfile() and m.name.endswith((".jpg", ".JPEG"))]
+        images = [tar.extractfile(member).read() for member in members[::12]]
+    boxes, flips = draw_boxes(images), np.arange(len(images)) % 2 == 0
+    seeks = [build_seek(image) for image in images]
+    expected = render_with_pillow(images, boxes, (224, 224), flips)
+    for tables in (None, seeks):
+        out, status = render_batch(images, boxes, (224, 224), flips=flips, seeks=tables)
+        assert not status.any()
+        np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7, 40])
+def test_the_result_does_not_depend_on_the_number_of_threads(batch, threads):
+    images, boxes, flips, seeks = batch
+    expected = render_with_pillow(images, boxes, (24, 31), flips)
+    for _ in range(5):
+        out, status = render_batch(
+            images, boxes, (24, 31), flips=flips, seeks=seeks, threads=threads
+        )
+        assert not status.any()
+        np.testing.assert_array_equal(out, expected)
+
+
+def make_arena(parts):
+    sizes = np.array([len(part) for part in parts])
+    return Arena(b"".join(parts), np.cumsum(sizes) - sizes, sizes)
+
+
+def test_an_arena_gives_what_its_samples_give(batch):
+    images, boxes, flips, seeks = batch
+    expected, _ = render_batch(images, boxes, (20, 20), flips=flips)
+    out, status = render_batch(
+        make_arena(images), boxes, (20, 20), flips=flips, seeks=make_arena(seeks)
+    )
+    assert not status.any()
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_any_buffer_will_do(batch):
+    images, boxes, _, _ = batch
+    expected, _ = render_batch(images, boxes, (20, 20))
+    for kind in (bytearray, memoryview, lambda image: np.frombuffer(image, np.uint8)):
+        out, _ = render_batch([kind(image) for image in images], boxes, (20, 20))
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_decoded_pixels_and_encoded_bytes_may_be_mixed(batch):
+    images, boxes, flips, _ = batch
+    mixed = [reference.decode(im) if row % 2 else im for row, im in enumerate(images)]
+    out, status = render_batch(mixed, boxes, (20, 20), flips=flips)
+    assert not status.any()
+    np.testing.assert_array_equal(out, render_with_pillow(images, boxes, (20, 20), flips))
+
+
+def test_a_given_array_is_filled_and_returned(batch):
+    images, boxes, _, _ = batch
+    expected, _ = render_batch(images, boxes, (20, 20))
+    mine = np.full_like(expected, 9)
+    out, _ = render_batch(images, boxes, (20, 20), out=mine)
+    assert out is mine
+    np.testing.assert_array_equal(mine, expected)
+
+
+def test_a_bad_sample_is_a_status_and_zeros_and_the_others_are_fine(batch):
+    images, boxes, flips, _ = batch
+    expected, _ = render_batch(images, boxes, (20, 20), flips=flips)
+    images, boxes = list(images), boxes.copy()
+    images[1] = images[1][: len(images[1]) // 2]
+    images[2] = b""
+    images[3] = b"no image at all"
+    images[4] = images[10][:-60]  # of the PNG
+    boxes[5] = (0, 0, 91, 10)
+    boxes[6] = (-1, 0, 5, 5)
+    boxes[7] = (3, 3, 0, 5)
+    boxes[10] = (0, 0, 2**31 - 1, 1)
+    out, status = render_batch(images, boxes, (20, 20), flips=flips)
+    bad = [1, 2, 3, 4, 5, 6, 7, 10]
+    assert np.flatnonzero(status).tolist() == bad
+    assert status[1] == Status.TRUNCATED
+    assert {int(code) for code in status[[5, 6, 7, 10]]} == {Status.BAD_BOX}
+    assert not out[bad].any()
+    good = np.flatnonzero(status == 0)
+    np.testing.assert_array_equal(out[good], expected[good])
+
+
+def test_every_status_has_a_message():
+    messages = {status_message(code) for code in range(6)}
+    assert len(messages) == len(Status) == 6
+    with pytest.raises(ValueError, match="77"):
+        status_message(77)
+
+
+def test_an_empty_batch_is_an_empty_array():
+    out, status = render_batch([], np.zeros((0, 4), np.int32), (8, 9))
+    assert out.shape == (0, 8, 9, 3)
+    assert status.shape == (0,)
+
+
+PIXELS = make_pixels(6, 6)
+BOX = (0, 0, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("boxes", {"boxes": [(0, 0, 6)]}),
+        ("boxes", {"boxes": [(0.0, 0.0, 6.0, 6.0)]}),
+        ("images", {"images": []}),
+        ("images", {"images": [PIXELS[:, :, 0].copy()]}),
+        ("images", {"images": [PIXELS[:0].copy()]}),
+        ("images", {"images": Arena(b"abc", np.array([1]), np.array([3]))}),
+        ("images", {"images": Arena(b"abc", np.array([-1]), np.array([1]))}),
+        ("seeks", {"seeks": [b"", b""]}),
+        ("size", {"size": (0, 5)}),
+        ("size", {"size": (5, 70000)}),
+        ("flips", {"flips": [True, False]}),
+        ("resample", {"resample": "nearest"}),
+        ("threads", {"threads": 0}),
+        ("out", {"out": np.zeros((1, 5, 6, 3), np.uint8)}),
+        ("out", {"out": np.zeros((1, 5, 5, 3), np.float32)}),
+        ("out", {"out": np.zeros((1, 5, 5, 6), np.uint8)[..., ::2]}),
+    ],
+)
+def test_an_argument_that_makes_no_sense_is_named(name, change):
+    arguments = {"images": [PIXELS], "boxes": [BOX], "size": (5, 5)} | change
+    with pytest.raises(ValueError, match=name):
+        render_batch(**arguments)
+
+
+def test_an_arena_whose_lists_differ_in_length_is_refused():
+    with pytest.raises(ValueError, match="offsets and sizes"):
+        Arena(b"abc", np.array([0, 1]), np.array([1]))
+
+
+def test_two_threads_may_render_at_once(batch):
+    images, boxes, flips, seeks = batch
+    expected, _ = render_batch(images, boxes, (24, 31), flips=flips, threads=1)
+
+    def render_often(threads):
+        for _ in range(30):
+            out, status = render_batch(
+                images, boxes, (24, 31), flips=flips, seeks=seeks, threads=threads
+            )
+            if status.any() or not np.array_equal(out, expected):
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(render_often, [2, 3, 1, 4]))
+
+
+def run_python(script):
+    """In a process of its own: what happens to threads at import, fork and exit is seen only there."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+SETUP = """
+import os, threading
+import numpy as np
+from PIL import Image
+count = lambda: len(os.listdir("/proc/self/task"))
+before = count()
+from penstock.render import render_batch
+assert count() == before, "importing started a thread"
+pixels = [np.full((40, 50, 3), level, np.uint8) for level in range(20)]
+boxes = np.tile([0, 0, 50, 40], (20, 1))
+def render(threads=3):
+    out, status = render_batch(pixels, boxes, (8, 8), threads=threads)
+    assert not status.any() and (out[:, 0, 0, 0] == np.arange(20)).all()
+"""
+
+
+def test_threads_are_started_by_first_use_and_kept():
+    done = run_python(
+        SETUP
+        + """
+render(1)
+assert count() == before, "one thread is the calling one"
+for _ in range(10): render(3)
+assert count() == before + 2, count() - before
+"""
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_child_of_a_fork_renders_with_threads_of_its_own():
+    done = run_python(
+        SETUP
+        + """
+render()
+stop = threading.Event()
+def keep_rendering():
+    while not stop.is_set(): render()
+busy = threading.Thread(target=keep_rendering)
+busy.start()  # so that the fork finds the pool at work
+try:
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            render()
+            assert count() == 3
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+finally:
+    stop.set()
+    busy.join()
+"""
+    )
+    assert done.returncode == 0, done.stderr

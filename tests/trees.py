@@ -1,0 +1,44 @@
+"""Small image folders, and digests of what was made from them."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+from images import encode
+
+
+def make_folder(root: Path, classes: int = 3, per_class: int = 5, size: int = 24) -> Path:
+    """An image folder of small JPEGs and one PNG per class."""
+    for label in range(classes):
+        for number in range(per_class):
+            kind = "PNG" if number == per_class - 1 else "JPEG"
+            suffix = "png" if kind == "PNG" else "jpg"
+            data = encode(size, size + number, seed=label * 1000 + number, format=kind)
+            path = root / f"class{label}" / f"{number:03d}.{suffix}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    return root
+
+
+def file_bytes(root: Path) -> dict[str, bytes]:
+    """All files below a folder by their relative names."""
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def digests(root: Path) -> dict[str, str]:
+    """SHA-256 of all files below a folder by their relative names."""
+    return {name: hashlib.sha256(data).hexdigest() for name, data in file_bytes(root).items()}
+
+
+def untar(shards: Path, target: Path) -> Path:
+    """What `tar xf` makes of all shards."""
+    target.mkdir()
+    for shard in sorted(shards.glob("*.tar")):
+        subprocess.run(["tar", "xf", shard, "-C", target], check=True)
+    return target
