@@ -25,6 +25,7 @@ from penstock.formats.sniff import sniff_image
 from penstock.sample import Sample, field_name
 
 _NOT_A_NAME = re.compile(r"[^a-z0-9_.-]")
+_FILE_SUFFIXES = frozenset({"json", "npy", "txt"})
 _LIMIT = 1 << 63
 
 
@@ -57,7 +58,8 @@ def make_fields(components: Mapping[str, Any]) -> dict[str, bytes]:
         fields[field] = encoded
     plain = {name: c for name, c in components.items() if name not in data}
     if plain:
-        fields["json"] = _encode_plain(plain)
+        name = "json" if "json" not in fields else "plain.json"
+        fields[name] = _encode_plain(plain)
     return fields
 
 
@@ -76,7 +78,10 @@ def encode_component(component: bytes | np.ndarray) -> tuple[str, bytes]:
 def join_field(name: str, kind: str) -> str:
     """The field of a component: `mask` and `png` are `mask.png`, and so are `mask.png` and `png`."""
     field = field_name(_NOT_A_NAME.sub("_", name.lower()).strip(".") or "_")
-    return field if field.rpartition(".")[2] == kind else f"{field}.{kind}"
+    last = field.rpartition(".")[2]
+    if last == kind or (kind == "bin" and last in _FILE_SUFFIXES):
+        return field
+    return f"{field}.{kind}"
 
 
 def _take_list_label(components: dict[str, Any]) -> int | None:
