@@ -3,7 +3,7 @@
 Python's own unpickler calls what the stream tells it to call, and allocates what the stream claims.
 This one knows numbers, text, bytes, lists, tuples, dicts and NumPy arrays of numbers and text;
 every other opcode or global is an error that names it. No name is ever imported: the few exact
-(module, name) pairs below are tokens whose meaning is written here. Every length is compared with
+(module, name) pairs that are known are tokens whose meaning is written in `pickle_globals`. Every length is compared with
 the bytes that are there, so memory stays within a small multiple of the stream; what comes out is
 a tree, at most 100 deep, that does not unfold beyond the size of the stream by sharing its parts.
 
@@ -16,13 +16,18 @@ import codecs
 import pickletools
 import struct
 from collections.abc import Callable
-from enum import Enum
 from typing import Any
 
-import numpy as np
-
 from penstock.errors import SourceError
-from penstock.formats.arrays import build_array, build_scalar, parse_dtype
+from penstock.formats.pickle_globals import (
+    GLOBALS,
+    Dtype,
+    Global,
+    Unbuilt,
+    build_reconstructed,
+    call_global,
+    set_byte_order,
+)
 
 _MAX_DEPTH = 100
 _MAX_DIGITS = 1000
@@ -31,51 +36,6 @@ _SHARING = 10_000  # nodes that a stream may unfold into beyond one for each of 
 
 class PickleError(SourceError, ValueError):
     """The stream is damaged, or holds something that is not plain data."""
-
-
-class _Global(Enum):
-    RECONSTRUCT = "numpy.core.multiarray._reconstruct"
-    SCALAR = "numpy.core.multiarray.scalar"
-    FROMBUFFER = "numpy.core.numeric._frombuffer"
-    NDARRAY = "numpy.ndarray"
-    DTYPE = "numpy.dtype"
-    ENCODE = "_codecs.encode"
-    BYTEARRAY = "builtins.bytearray"
-    COMPLEX = "builtins.complex"
-
-
-_GLOBALS = {
-    ("numpy.core.multiarray", "_reconstruct"): _Global.RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _Global.RECONSTRUCT,
-    ("numpy.core.multiarray", "scalar"): _Global.SCALAR,
-    ("numpy._core.multiarray", "scalar"): _Global.SCALAR,
-    ("numpy.core.numeric", "_frombuffer"): _Global.FROMBUFFER,
-    ("numpy._core.numeric", "_frombuffer"): _Global.FROMBUFFER,
-    ("numpy", "ndarray"): _Global.NDARRAY,
-    ("numpy", "dtype"): _Global.DTYPE,
-    ("_codecs", "encode"): _Global.ENCODE,  # how Python 3 writes bytes in protocols 0 to 2
-    ("builtins", "bytearray"): _Global.BYTEARRAY,
-    ("__builtin__", "bytearray"): _Global.BYTEARRAY,
-    ("builtins", "complex"): _Global.COMPLEX,
-    ("__builtin__", "complex"): _Global.COMPLEX,
-}
-
-
-class _Dtype:
-    """`numpy.dtype(code)`, whose byte order comes later by BUILD."""
-
-    def __init__(self, code: str) -> None:
-        self.code, self.order = code, ""
-
-    def resolve(self) -> np.dtype:
-        return parse_dtype(self.order + self.code)
-
-
-class _Unbuilt:
-    """The empty array of `_reconstruct`, until BUILD gives it a content."""
-
-    def __init__(self) -> None:
-        self.memo: list[int] = []
 
 
 def load_pickle(data: bytes | bytearray | memoryview) -> Any:
@@ -104,7 +64,7 @@ def _check_tree(root: object, budget: int) -> None:
             elif type(node) is dict:
                 below.extend(node)
                 below.extend(node.values())
-            elif isinstance(node, (_Global, _Dtype, _Unbuilt)):
+            elif isinstance(node, (Global, Dtype, Unbuilt)):
                 raise SourceError("a pickle that holds a bare NumPy type instead of data")
             if len(below) > budget:
                 raise SourceError("a pickle whose parts share or hold themselves without end")
@@ -210,7 +170,7 @@ class _Machine:
         if not 0 <= index <= len(self._data):
             raise SourceError(f"a pickle of {len(self._data)} bytes with the memo index {index}")
         self._memo[index] = self._stack[-1]
-        if isinstance(self._stack[-1], _Unbuilt):
+        if isinstance(self._stack[-1], Unbuilt):
             self._stack[-1].memo.append(index)
 
     def remember_number(self, layout: str) -> None:
@@ -291,7 +251,7 @@ class _Machine:
 
     def _push_global(self, module: object, name: object) -> None:
         token = (
-            _GLOBALS.get((module, name))
+            GLOBALS.get((module, name))
             if isinstance(module, str) and isinstance(name, str)
             else None
         )
@@ -301,81 +261,23 @@ class _Machine:
 
     def reduce(self) -> None:
         arguments, function = self._stack.pop(), self._stack.pop()
-        if not isinstance(function, _Global) or type(arguments) is not tuple:
+        if not isinstance(function, Global) or type(arguments) is not tuple:
             raise SourceError("a pickle that calls something that is not a function of NumPy's")
-        self._stack.append(_call(function, arguments))
+        self._stack.append(call_global(function, arguments))
 
     def build(self) -> None:
         state, target = self._stack.pop(), self._stack[-1]
         if type(state) is not tuple:
             raise SourceError("a pickle that sets the state of an object: it is not data")
-        if isinstance(target, _Dtype):
-            _set_byte_order(target, state)
-        elif isinstance(target, _Unbuilt):
-            array = _build_reconstructed(state)
+        if isinstance(target, Dtype):
+            set_byte_order(target, state)
+        elif isinstance(target, Unbuilt):
+            array = build_reconstructed(state)
             self._stack[-1] = array
             for index in target.memo:
                 self._memo[index] = array
         else:
             raise SourceError("a pickle that sets the state of an object: it is not data")
-
-
-def _call(function: _Global, arguments: tuple[Any, ...]) -> Any:
-    match function, arguments:
-        case _Global.DTYPE, (str() | bytes() as code, *_):
-            return _Dtype(code if isinstance(code, str) else code.decode("latin-1"))
-        case _Global.RECONSTRUCT, (_Global.NDARRAY, (0,), b"b" | "b"):
-            return _Unbuilt()
-        case _Global.FROMBUFFER, (bytes() as data, _Dtype() as dtype, tuple() as shape, *order):
-            return _from_buffer(build_array(dtype.resolve(), shape, data), order)
-        case _Global.SCALAR, (_Dtype() as dtype, bytes() as data):
-            return build_scalar(dtype.resolve(), data)
-        case _Global.ENCODE, (str() as text, "latin1" | "latin-1"):
-            return text.encode("latin-1")
-        case _Global.COMPLEX, (float() as real, float() as imaginary):
-            return complex(real, imaginary)
-        case _Global.BYTEARRAY, ():
-            return b""
-        case _Global.BYTEARRAY, (bytes() as data,):
-            return data
-        case _Global.BYTEARRAY, (str() as text, "latin-1" | "latin1"):
-            return text.encode("latin-1")
-    raise SourceError(f"a pickle that calls {function.value} with arguments NumPy never writes")
-
-
-def _from_buffer(array: np.ndarray, order: list[Any]) -> np.ndarray:
-    """NumPy's layouts of a contiguous array: C, Fortran, or K with the order of its axes."""
-    match order:
-        case ["C"]:
-            return array
-        case ["F"]:
-            return array.ravel().reshape(array.shape, order="F")
-        case ["C" | "K", tuple() as axes] if sorted(axes) == list(range(array.ndim)):
-            return array.transpose(axes)
-        case ["C" | "F" as letter, None]:
-            return _from_buffer(array, [letter])
-    raise SourceError(f"a pickle with an array in the order {order!r:.40}")
-
-
-def _set_byte_order(dtype: _Dtype, state: tuple[Any, ...]) -> None:
-    """State: (version, byte order, subtype, names, fields, item size, alignment, flags, ...)."""
-    order = state[1].decode("latin-1") if isinstance(state[1], bytes) else state[1]
-    if order not in ("<", ">", "|", "=") or any(part is not None for part in state[2:5]):
-        raise SourceError("a pickle with a structured array type; only numbers and text are read")
-    dtype.order = order
-
-
-def _build_reconstructed(state: tuple[Any, ...]) -> np.ndarray:
-    match state:
-        case (
-            int(),
-            tuple() as shape,
-            _Dtype() as dtype,
-            bool() | int() as fortran,
-            bytes() as data,
-        ):
-            return build_array(dtype.resolve(), shape, data, fortran=bool(fortran))
-    raise SourceError("a pickle with an array of objects, or one that NumPy never writes")
 
 
 def _parse_int(line: bytes) -> int:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import pickle
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import MissingExtraError, PackError
 from penstock.formats.names import printable
-from penstock.formats.webdataset import FRAMES
+from penstock.pack.outgoing import Classes, data_fields
 from penstock.sample import Sample, is_image_field
 
 _COMMIT_EVERY = 1000
@@ -33,7 +33,7 @@ _BEFORE_BYTES = (
 _AFTER_BYTES = b"tb"
 
 
-def write_lmdb(samples: Iterable[Sample], place: Path, classes: Sequence[str] | None) -> int:
+def write_lmdb(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
     """Writes the samples to the file `place`; how many there were."""
     writer = _Writer(place)
     try:
@@ -50,7 +50,7 @@ def write_lmdb(samples: Iterable[Sample], place: Path, classes: Sequence[str] | 
 
 def encode_datapoint(sample: Sample) -> bytes:
     """The pickle that stands for a sample."""
-    fields = {n: d for n, d in sample.items() if n != "cls" and not n.endswith(FRAMES)}
+    fields = data_fields(sample)
     if len(fields) == 1 and all(map(is_image_field, fields)):
         (data,) = fields.values()
         return b"\x80\x03](" + _pickle_bytes(data) + _pickle_int(sample.label) + b"e."
