@@ -21,6 +21,7 @@ _TENSORS = frozenset({"tensor", "ndarray", "14", "15"})
 _REFUSED = {"13": "a set", "16": "a buffer", "17": "a sparse tensor", "9": "a date"}
 _MAX_TENSORS = 10_000
 _PAIR = ["keys", "vals"]
+_SHARING = 4  # how many times its own size a blob may unfold into
 
 
 def load_arrow(data: bytes) -> Any:
@@ -30,7 +31,7 @@ def load_arrow(data: bytes) -> Any:
     counts = sum(struct.unpack_from(f"<{start // 4}i", data))
     if not 0 <= counts <= _MAX_TENSORS:
         raise SourceError(f"a pyarrow blob with {counts} tensors")
-    return _Decoder(data, end, counts, len(data)).value(column, 0)
+    return _Decoder(data, end, counts, _SHARING * len(data)).value(column, 0)
 
 
 def _has_new_header(data: bytes) -> bool:
@@ -56,9 +57,7 @@ class _Decoder:
 
     def value(self, column: Column, i: int) -> Any:
         """Value `i` of a column; indices are bounded here, whatever the offsets say."""
-        self.budget -= 1
-        if self.budget < 0:
-            raise SourceError("a pyarrow blob whose parts repeat without end")
+        self._spend(1)
         if not 0 <= i < column.length:
             raise SourceError(f"a damaged pyarrow blob: value {i} of {column.length}")
         name, kind = column.field.name, column.field.kind
@@ -72,7 +71,15 @@ class _Decoder:
             return self._struct(column, i)
         if kind == "int" and name in _TENSORS:
             return self._array(_number(column, i))
-        return _leaf(column, i)
+        leaf = _leaf(column, i)
+        if isinstance(leaf, (bytes, str)):
+            self._spend(len(leaf))
+        return leaf
+
+    def _spend(self, amount: int) -> None:
+        self.budget -= amount
+        if self.budget < 0:
+            raise SourceError("a pyarrow blob whose parts repeat without end")
 
     def _union(self, column: Column, i: int) -> Any:
         code = _integer(column.buffers[0], 1, i)
@@ -119,6 +126,7 @@ class _Decoder:
             tensor, self.end = read_tensor(self.data, -(-start // 64) * 64)
             self.tensors.append(tensor)
         tensor = self.tensors[index]
+        self._spend(len(tensor.data))
         return build_array(parse_dtype(tensor.code), tensor.shape, _exact(tensor))
 
 

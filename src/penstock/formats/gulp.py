@@ -32,6 +32,7 @@ LABELS = "label2idx.json"
 _NAME = re.compile(r"(data|meta)(.*)\.(gulp|gmeta)")
 _KNOWN = frozenset({"id", "label", "idx"})
 _MAX_META = 1 << 30
+_MAX_OVERLAP = 4  # videos may share frames, but not so that a file unfolds without end
 
 
 class Chunk(NamedTuple):
@@ -219,10 +220,14 @@ def _read_chunk(chunk: Chunk, number: int) -> Iterator[Video]:
     content = _read_json(chunk.meta)
     if not isinstance(content, dict):
         raise SourceError(f"{chunk.meta}: a {type(content).__name__}, not an object of videos")
+    claimed = 0
     for name, entry in content.items():
         label, meta = _parse_meta(entry)
         try:
             frames, end = _parse_frames(entry, chunk.size)
+            claimed += int(frames[:, 1].sum())
+            if claimed > _MAX_OVERLAP * chunk.size:
+                raise SourceError(f"the videos up to it claim {claimed} of {chunk.size} bytes")
         except SourceError as error:
             yield Video(name, number, np.empty((0, 2), np.int64), 0, label, meta, str(error))
         else:

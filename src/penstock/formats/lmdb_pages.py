@@ -140,6 +140,7 @@ class _Tree:
     meta: _Meta
     seen: set[int] = field(default_factory=set)
     last_key: bytes | None = None
+    large_pages: int = 0
 
     def walk(self, number: int, levels: int) -> Iterator[Entry]:
         """The entries below page `number`; every leaf lies `levels` deep."""
@@ -201,5 +202,10 @@ class _Tree:
             raise SourceError(
                 f"page {number}: the value of {key!r:.80}, {size} bytes from page {first}, "
                 "lies outside the file"
+            )
+        self.large_pages += pages
+        if self.large_pages > self.meta.last_page:
+            raise SourceError(
+                f"page {number}: values overlap; they claim more pages than there are"
             )
         return Entry(key, first * self.meta.page_size + HEADER, size, True)

@@ -1,18 +1,17 @@
 """Parquet files with images in a column, such as the data sets of Hugging Face (see `columnar`).
 
-A row group is decoded once, when the first of its rows is asked for, and its images are set down in an
-unnamed file in the temporary folder (TMPDIR): so rows can be read in any order in small memory.
+A row group is decoded once, when the first of its rows is asked for, and its images are set down on
+disk (see `Spool`): so rows can be read in any order in small memory.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,19 +26,19 @@ from penstock.formats.columnar import (
     name_rows,
     number_labels,
 )
+from penstock.formats.spool import Spool
 from penstock.sample import Sample
 
 _BATCH = 32
 
 
-class _Spool:
+class _Images:
     """Images of the row groups that were decoded so far: (offset, size) per row and column."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="penstock-")  # noqa: SIM115
+        self._spool = Spool()
         self._lock = threading.Lock()
         self._places: dict[tuple[Path, int], np.ndarray] = {}
-        self._end = 0
 
     def read(self, path: Path, group: int, row: int, images: Sequence[str]) -> dict[str, Any]:
         with self._lock:
@@ -48,7 +47,7 @@ class _Spool:
                 places = self._places[path, group] = self._decode(path, group, images)
         values: dict[str, Any] = {}
         for name, (offset, size) in zip(images, places[row].tolist(), strict=True):
-            values[name] = None if size < 0 else os.pread(self._file.fileno(), size, offset)
+            values[name] = None if size < 0 else self._spool.read(offset, size)
         return values
 
     def _decode(self, path: Path, group: int, images: Sequence[str]) -> np.ndarray:
@@ -58,16 +57,13 @@ class _Spool:
             for batch in batches:
                 for row in batch.to_pylist():
                     rows.append([self._append(row[name]) for name in images])
-        self._file.flush()
         return np.array(rows, np.int64).reshape(len(rows), len(images), 2)
 
     def _append(self, value: Any) -> tuple[int, int]:
         data = value.get("bytes") if isinstance(value, dict) else value
         if not isinstance(data, bytes):
             return 0, -1
-        self._file.write(data)
-        self._end += len(data)
-        return self._end - len(data), len(data)
+        return self._spool.append(data), len(data)
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ class ParquetSource:
     small: pa.Table
     labels: pa.ChunkedArray | None
     classes: Sequence[str] | None
-    spool: _Spool = field(default_factory=_Spool)
+    decoded: _Images = field(default_factory=_Images)
 
     @property
     def columns(self) -> pa.Schema:
@@ -100,7 +96,7 @@ class ParquetSource:
         path, number = self.groups[group]
         try:
             row = i - int(self.starts[group])
-            images = self.spool.read(path, number, row, self.layout.images)
+            images = self.decoded.read(path, number, row, self.layout.images)
         except (pa.ArrowException, OSError, IndexError) as error:
             raise SourceError(f"{path.name}, row group {number}: {error!s:.200}") from None
         label = None if self.labels is None else self.labels[i].as_py()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import zlib
 from pathlib import Path
 from typing import IO
 
 from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.spool import Spool
 
 _PIECE = 1 << 20
 _MAX_RATIO = 200  # gzip reaches 1000 on zeros; images hardly shrink at all
@@ -17,13 +17,13 @@ _MAX_RATIO = 200  # gzip reaches 1000 on zeros; images hardly shrink at all
 class PlainFile:
     """A file that is read by offset, from threads; one that is gzipped is unpacked when it is opened.
 
-    What is unpacked lies in an unnamed file in the temporary folder (TMPDIR), so that memory stays
-    small; it is gone when the object is. A file that changes after it was opened is an error.
+    What is unpacked lies on disk (see `Spool`), so that memory stays small. A file that changes
+    after it was opened is an error.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._spool: IO[bytes] | None = None
+        self._spool: Spool | None = None
         try:
             with open(path, "rb", buffering=0) as file:
                 info = os.fstat(file.fileno())
@@ -35,12 +35,12 @@ class PlainFile:
         self.is_packed = self._spool is not None
         self._state = (info.st_size, info.st_mtime_ns)
         self.mtime = info.st_mtime_ns
-        self.size = info.st_size if self._spool is None else os.fstat(self._spool.fileno()).st_size
+        self.size = info.st_size if self._spool is None else self._spool.size
 
     def open(self) -> int:
         """A descriptor of the plain bytes, to be closed by the caller."""
         if self._spool is not None:
-            return os.dup(self._spool.fileno())
+            return os.dup(self._spool.fd)
         try:
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -63,35 +63,26 @@ class PlainFile:
         return data
 
 
-def _unpack(file: IO[bytes], size: int) -> IO[bytes]:
+def _unpack(file: IO[bytes], size: int) -> Spool:
     """The content of a gzip file of any number of members, on disk. Bombs and cuts are errors."""
-    spool: IO[bytes] = tempfile.TemporaryFile(prefix="penstock-")  # noqa: SIM115
-    try:
-        _copy_unpacked(file, spool, size * _MAX_RATIO + _PIECE)
-    except BaseException:
-        spool.close()
-        raise
-    spool.flush()
-    return spool
-
-
-def _copy_unpacked(file: IO[bytes], spool: IO[bytes], limit: int) -> None:
+    spool, limit = Spool(), size * _MAX_RATIO + _PIECE
     stream = zlib.decompressobj(wbits=31)
-    waiting, written = b"", 0
+    waiting = b""
     while piece := waiting or file.read(_PIECE):
         if stream.eof:
             if not piece.strip(b"\0"):
-                return
+                return spool
             stream = zlib.decompressobj(wbits=31)
         try:
             data = stream.decompress(piece, _PIECE)
         except zlib.error as error:
             raise SourceError(f"{file.name}: a damaged gzip file: {error}") from None
         waiting = stream.unused_data if stream.eof else stream.unconsumed_tail
-        written += spool.write(data)
-        if written > limit:
+        spool.append(data)
+        if spool.size > limit:
             raise SourceError(
                 f"{file.name}: unpacks to more than {_MAX_RATIO} times its size; it is not read"
             )
     if not stream.eof:
-        raise SourceError(f"{file.name}: a truncated gzip file, cut after {written} bytes")
+        raise SourceError(f"{file.name}: a truncated gzip file, cut after {spool.size} bytes")
+    return spool

@@ -5,7 +5,7 @@ This one knows numbers, text, bytes, lists, tuples, dicts and NumPy arrays of nu
 every other opcode or global is an error that names it. No name is ever imported: the few exact
 (module, name) pairs that are known are tokens whose meaning is written in `pickle_globals`. Every length is compared with
 the bytes that are there, so memory stays within a small multiple of the stream; what comes out is
-a tree, at most 100 deep, that does not unfold beyond the size of the stream by sharing its parts.
+a tree, at most 100 deep, that does not unfold far beyond the size of the stream by sharing parts.
 
 `bytearray`, and `str` as Python 2 wrote it, come out as `bytes`.
 """
@@ -17,6 +17,8 @@ import pickletools
 import struct
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from penstock.errors import SourceError
 from penstock.formats.pickle_globals import (
@@ -31,7 +33,8 @@ from penstock.formats.pickle_globals import (
 
 _MAX_DEPTH = 100
 _MAX_DIGITS = 1000
-_SHARING = 10_000  # nodes that a stream may unfold into beyond one for each of its bytes
+_SHARING = 4  # how many times its own size a stream may unfold into, where its parts are shared
+_SLACK = 10_000
 
 
 class PickleError(SourceError, ValueError):
@@ -43,7 +46,7 @@ def load_pickle(data: bytes | bytearray | memoryview) -> Any:
     machine = _Machine(data if isinstance(data, bytes) else bytes(data))
     try:
         result = machine.run()
-        _check_tree(result, len(data) + _SHARING)
+        _check_tree(result, len(data))
     except SourceError as error:
         raise PickleError(str(error)) from None
     except IndexError:
@@ -53,8 +56,9 @@ def load_pickle(data: bytes | bytearray | memoryview) -> Any:
     return result
 
 
-def _check_tree(root: object, budget: int) -> None:
-    """Nothing but data, and not more of it than `budget` nodes, wherever one walks."""
+def _check_tree(root: object, size: int) -> None:
+    """Nothing but data, and not more of it than fits a stream of `size` bytes, wherever one walks."""
+    budget = _SHARING * size + _SLACK
     level = [root]
     for _ in range(_MAX_DEPTH):
         below: list[Any] = []
@@ -66,6 +70,10 @@ def _check_tree(root: object, budget: int) -> None:
                 below.extend(node.values())
             elif isinstance(node, (Global, Dtype, Unbuilt)):
                 raise SourceError("a pickle that holds a bare NumPy type instead of data")
+            elif isinstance(node, (str, bytes)):
+                budget -= len(node)
+            elif isinstance(node, np.ndarray):
+                budget -= node.nbytes
             if len(below) > budget:
                 raise SourceError("a pickle whose parts share or hold themselves without end")
         budget -= len(below)
@@ -84,6 +92,7 @@ class _Machine:
         self._stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
+        self._copied = 0
 
     def run(self) -> Any:
         data, end = self._data, len(self._data)
@@ -263,7 +272,12 @@ class _Machine:
         arguments, function = self._stack.pop(), self._stack.pop()
         if not isinstance(function, Global) or type(arguments) is not tuple:
             raise SourceError("a pickle that calls something that is not a function of NumPy's")
-        self._stack.append(call_global(function, arguments))
+        result = call_global(function, arguments)
+        if isinstance(result, bytes):  # a copy, which a stream could ask for again and again
+            self._copied += len(result)
+            if self._copied > len(self._data):
+                raise SourceError("a pickle that copies its bytes over and over")
+        self._stack.append(result)
 
     def build(self) -> None:
         state, target = self._stack.pop(), self._stack[-1]
