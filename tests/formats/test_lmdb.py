@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from formats.fixtures import FIXTURES, expected, good_samples, hostile, matches_array, sha256
 
+from formats.fixtures import FIXTURES, expected, good_samples, hostile, matches_array, sha256
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.detect import find_format
 from penstock.formats.lmdb import find_bytes, open_lmdb
@@ -204,8 +204,9 @@ def test_all_hostile_databases_are_read_in_small_memory_without_a_crash(
 ) -> None:
     folder = FIXTURES / "hostile/lmdb"
     command = [sys.executable, "-c", SWEEP, str(folder)]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert result.returncode == 0, result.stderr
+    result = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
     assert int(result.stdout) < 100 * 1024, "KiB beyond what importing takes"
     assert list(tmp_path.iterdir()) == []
 

@@ -22,6 +22,7 @@ class Global(Enum):
     NDARRAY = "numpy.ndarray"
     DTYPE = "numpy.dtype"
     ENCODE = "_codecs.encode"
+    BYTES = "builtins.bytes"
     BYTEARRAY = "builtins.bytearray"
     COMPLEX = "builtins.complex"
 
@@ -36,6 +37,8 @@ GLOBALS = {
     ("numpy", "ndarray"): Global.NDARRAY,
     ("numpy", "dtype"): Global.DTYPE,
     ("_codecs", "encode"): Global.ENCODE,  # how Python 3 writes bytes in protocols 0 to 2
+    ("builtins", "bytes"): Global.BYTES,  # of empty bytes, in the same protocols
+    ("__builtin__", "bytes"): Global.BYTES,
     ("builtins", "bytearray"): Global.BYTEARRAY,
     ("__builtin__", "bytearray"): Global.BYTEARRAY,
     ("builtins", "complex"): Global.COMPLEX,
@@ -74,7 +77,7 @@ def call_global(function: Global, arguments: tuple[Any, ...]) -> Any:
             return text.encode("latin-1")
         case Global.COMPLEX, (float() as real, float() as imaginary):
             return complex(real, imaginary)
-        case Global.BYTEARRAY, ():
+        case Global.BYTES | Global.BYTEARRAY, ():
             return b""
         case Global.BYTEARRAY, (bytes() as data,):
             return data
