@@ -106,16 +106,23 @@ using Array = nb::ndarray<const T, Shape, nb::c_contig, nb::device::cpu>;
 template <typename T, typename Shape>
 using OptionalArray = std::optional<Array<T, Shape>>;
 using Spans = OptionalArray<int64_t, nb::shape<-1, 2>>;
+using Boxes = Array<int32_t, nb::shape<-1, 4>>;
+using Windows = OptionalArray<int32_t, nb::shape<-1, 4>>;
+using Flips = OptionalArray<bool, nb::shape<-1>>;
+template <typename T>
+using Triples = OptionalArray<T, nb::shape<-1, 3>>;
+using Table = std::optional<nb::ndarray<nb::ro, nb::shape<3, 256>, nb::c_contig, nb::device::cpu>>;
+using Batch = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+using Codes = nb::ndarray<int32_t, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
 
 void require(bool condition, const char* message) {
   if (!condition) throw nb::value_error(message);
 }
 
 template <typename T, typename Shape>
-const T* rows_of(const OptionalArray<T, Shape>& array, size_t count, const char* message) {
-  if (!array) return nullptr;
-  require(array->shape(0) == count, message);
-  return array->data();
+const T* data_of(const OptionalArray<T, Shape>& array, size_t count, const char* message) {
+  require(!array || array->shape(0) == count, message);
+  return array ? array->data() : nullptr;
 }
 
 // The bytes of every sample: each in a buffer of its own, or all in one, at (offset, size).
@@ -148,24 +155,10 @@ class Inputs {
   std::vector<Bytes> parts_;
 };
 
-void render_batch(const nb::list& images, const Spans& image_spans,
-                  const std::optional<nb::list>& seeks, const Spans& seek_spans,
-                  const Array<int32_t, nb::shape<-1, 4>>& boxes,
-                  const OptionalArray<bool, nb::shape<-1>>& flips,
-                  const OptionalArray<float, nb::shape<-1, 3>>& jitter,
-                  const OptionalArray<uint8_t, nb::shape<-1, 3>>& order,
-                  const OptionalArray<float, nb::shape<-1, 3>>& lighting,
-                  const std::optional<nb::ndarray<nb::ro, nb::shape<3, 256>, nb::c_contig>>& table,
-                  bool planar, bool bicubic, int threads,
-                  const nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>& out,
-                  const nb::ndarray<int32_t, nb::shape<-1>, nb::c_contig>& status) {
-  const size_t count = boxes.shape(0);
-  require(out.shape(0) == count && status.shape(0) == count, "out: one slot for each box");
-  require(out.shape(planar ? 1 : 3) == 3, "out: three channels");
-  require(!planar || table, "planar output needs a table");
+penstock::Format make_format(const Batch& out, const Table& table, bool planar, bool bicubic) {
+  require(out.shape(planar ? 1 : 3) == 3, "out: there must be three channels");
+  require(table || !planar, "planar output needs a table");
   require(out.itemsize() == (table ? table->itemsize() : 1), "out: elements as in the table");
-  require(!jitter == !order, "jitter and order go together");
-
   penstock::Format format;
   format.height = int32_t(out.shape(planar ? 2 : 1));
   format.width = int32_t(out.shape(planar ? 3 : 2));
@@ -173,15 +166,28 @@ void render_batch(const nb::list& images, const Spans& image_spans,
   format.element_size = out.itemsize();
   format.table = table ? table->data() : nullptr;
   format.planar = planar;
-  require(count == 0 || (format.height > 0 && format.width > 0), "out: empty pictures");
+  require(format.height > 0 && format.width > 0, "out: the pictures must not be empty");
+  return format;
+}
 
+void render_batch(const nb::list& images, const Spans& image_spans,
+                  const std::optional<nb::list>& seeks, const Spans& seek_spans, const Boxes& boxes,
+                  const Windows& windows, const Flips& flips, const Triples<float>& jitter,
+                  const Triples<uint8_t>& order, const Triples<float>& lighting, const Table& table,
+                  bool planar, bool bicubic, int threads, const Batch& out, const Codes& status) {
+  const size_t count = boxes.shape(0);
+  require(out.shape(0) == count && status.shape(0) == count, "out: one slot for each box");
+  const penstock::Format format = make_format(out, table, planar, bicubic);
   const Inputs encoded(images, image_spans, count);
-  std::optional<Inputs> tables;
-  if (seeks) tables.emplace(*seeks, seek_spans, count);
-  const bool* flip = rows_of(flips, count, "flips: one for each box");
-  const float* factors = rows_of(jitter, count, "jitter: one row for each box");
-  const uint8_t* orders = rows_of(order, count, "order: one row for each box");
-  const float* offsets = rows_of(lighting, count, "lighting: one row for each box");
+  const Inputs tables(seeks ? *seeks : nb::list(), seek_spans, seeks ? count : 0);
+  const int32_t* window = data_of(windows, count, "windows: a row for each box");
+  for (size_t i = 0; window && i < count; ++i)
+    require(window[i * 4] > 0 && window[i * 4 + 1] > 0, "windows: of a picture that has pixels");
+  const bool* flip = data_of(flips, count, "flips: one for each box");
+  const float* factors = data_of(jitter, count, "jitter: a row for each box");
+  const uint8_t* orders = data_of(order, count, "order: a row for each box");
+  const float* offsets = data_of(lighting, count, "lighting: a row for each box");
+  require(!factors == !orders, "jitter and order go together");
   for (size_t i = 0; orders && i < count * 3; ++i) require(orders[i] < 3, "order: 0, 1 or 2");
 
   std::vector<penstock::Sample> samples(count);
@@ -192,13 +198,15 @@ void render_batch(const nb::list& images, const Spans& image_spans,
       sample.width = picture->width();
       sample.height = picture->height();
     }
-    if (tables) sample.seek = tables->bytes(i);
+    if (seeks) sample.seek = tables.bytes(i);
     const int32_t* box = boxes.data() + i * 4;
     sample.box = {box[0], box[1], box[2], box[3]};
+    if (const int32_t* w = window ? window + i * 4 : nullptr)
+      sample.window = {w[0], w[1], w[2], w[3]};
     sample.flip = flip && flip[i];
-    if (factors) sample.jitter = factors + i * 3;
-    if (orders) sample.order = orders + i * 3;
-    if (offsets) sample.lighting = offsets + i * 3;
+    sample.jitter = factors ? factors + i * 3 : nullptr;
+    sample.order = orders ? orders + i * 3 : nullptr;
+    sample.lighting = offsets ? offsets + i * 3 : nullptr;
   }
   static_assert(sizeof(penstock::Status) == sizeof(int32_t));
   nb::gil_scoped_release release;
@@ -218,8 +226,9 @@ NB_MODULE(_core, m) {
   m.def("build_seek", &build_seek, nb::arg("data"));
   m.def("render_batch", &render_batch, nb::arg("images"), nb::arg("image_spans").none(),
         nb::arg("seeks").none(), nb::arg("seek_spans").none(), nb::arg("boxes"),
-        nb::arg("flips").none(), nb::arg("jitter").none(), nb::arg("order").none(),
-        nb::arg("lighting").none(), nb::arg("table").none(), nb::arg("planar"), nb::arg("bicubic"),
-        nb::arg("threads"), nb::arg("out"), nb::arg("status"));
+        nb::arg("windows").none(), nb::arg("flips").none(), nb::arg("jitter").none(),
+        nb::arg("order").none(), nb::arg("lighting").none(), nb::arg("table").none(),
+        nb::arg("planar"), nb::arg("bicubic"), nb::arg("threads"), nb::arg("out"),
+        nb::arg("status"));
   m.def("set_simd", &set_simd, nb::arg("name"));
 }

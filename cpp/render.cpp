@@ -1,5 +1,6 @@
 #include "render.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <vector>
@@ -28,33 +29,73 @@ bool contains(int32_t width, int32_t height, const Box& box) {
          box.width <= width - box.left && box.height <= height - box.top;
 }
 
+// Opens the picture, and checks that the box lies in it.
+Status open_picture(const Sample& sample, Workspace& work) {
+  int32_t width = sample.width, height = sample.height;
+  if (width == 0) {
+    const Status opened = work.decoder.open(sample.image);
+    if (opened != Status::ok) return opened;
+    width = work.decoder.width();
+    height = work.decoder.height();
+  }
+  return contains(width, height, sample.box) ? Status::ok : Status::bad_box;
+}
+
 // The pixels under the box: in place if they are decoded already.
-Status load_box(const Sample& sample, Workspace& work, Pixels& pixels) {
-  const Box& box = sample.box;
+Status load_box(const Sample& sample, const Box& box, Workspace& work, Pixels& pixels) {
   if (sample.width > 0) {
-    if (!contains(sample.width, sample.height, box)) return Status::bad_box;
     const size_t stride = size_t(sample.width) * 3;
     pixels = {sample.image.data + size_t(box.top) * stride + size_t(box.left) * 3, box.width,
               box.height, stride};
     return Status::ok;
   }
-  const Status opened = work.decoder.open(sample.image);
-  if (opened != Status::ok) return opened;
-  if (!contains(work.decoder.width(), work.decoder.height(), box)) return Status::bad_box;
   const size_t stride = size_t(box.width) * 3;
   uint8_t* decoded = reserve(work.decoded, stride * size_t(box.height));
   pixels = {decoded, box.width, box.height, stride};
   return work.decoder.decode(box, sample.seek, decoded, stride);
 }
 
-Status render_sample(const Sample& sample, const Format& format, Workspace& work, uint8_t* out) {
+// The part of a line of `full` pixels that `count` pixels from `begin` on show.
+Range visible(int32_t begin, int32_t count, int32_t full) {
+  const int64_t end = std::min<int64_t>(int64_t(begin) + count, full);
+  const int32_t from = std::max(begin, 0);
+  return {from, std::max(from, int32_t(end))};
+}
+
+// Fills `out` with the window of the picture; decodes only what that takes.
+Status render_window(const Sample& sample, const Format& format, Workspace& work, uint8_t* out) {
+  const Window& window = sample.window;
+  const Extent full =
+      window.width > 0 ? Extent{window.width, window.height} : Extent{format.width, format.height};
+  const Range columns = visible(window.left, format.width, full.width);
+  const Range rows = visible(window.top, format.height, full.height);
+  const size_t stride = size_t(format.width) * 3;
+  if (columns.size() < format.width || rows.size() < format.height)
+    std::memset(out, 0, stride * size_t(format.height));
+  if (columns.size() == 0 || rows.size() == 0) return Status::ok;
+
+  const Box& box = sample.box;
+  Box part = work.resizer.prepare({box.width, box.height}, full, columns, rows, format.filter,
+                                  sample.flip);
+  part.left += box.left;
+  part.top += box.top;
   Pixels pixels;
-  const Status loaded = load_box(sample, work, pixels);
+  const Status loaded = load_box(sample, part, work, pixels);
   if (loaded != Status::ok) return loaded;
+  const int32_t left = columns.begin - window.left, top = rows.begin - window.top;
+  const int32_t x = sample.flip ? format.width - left - columns.size() : left;
+  work.resizer.resize(
+      pixels, {out + size_t(top) * stride + size_t(x) * 3, columns.size(), rows.size(), stride});
+  return Status::ok;
+}
+
+Status render_sample(const Sample& sample, const Format& format, Workspace& work, uint8_t* out) {
+  const Status opened = open_picture(sample, work);
+  if (opened != Status::ok) return opened;
   const size_t count = size_t(format.width) * size_t(format.height);
   uint8_t* resized = format.table ? reserve(work.resized, count * 3) : out;
-  work.resizer.resize(pixels, format.filter, sample.flip,
-                      {resized, format.width, format.height, size_t(format.width) * 3});
+  const Status rendered = render_window(sample, format, work, resized);
+  if (rendered != Status::ok) return rendered;
   if (sample.jitter) jitter_color(resized, count, sample.jitter, sample.order);
   if (sample.lighting) add_offset(resized, count, sample.lighting);
   if (format.table) look_up(resized, count, format.table, format.element_size, format.planar, out);

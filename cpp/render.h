@@ -10,12 +10,19 @@
 
 namespace penstock {
 
+// Which part of a resized picture is wanted: the box is resized to `width` x `height`, of which the
+// part from (`left`, `top`) on is taken, black where that reaches outside. All of it if zero.
+struct Window {
+  int32_t width = 0, height = 0, left = 0, top = 0;
+};
+
 // One picture of a batch. The pointers to three values each are null where nothing is to be done.
 struct Sample {
   Bytes image;                    // a JPEG; or RGB pixels without gaps, if they have a size:
   int32_t width = 0, height = 0;  // zero for a JPEG
   Bytes seek;                     // may be empty
   Box box{};
+  Window window{};
   bool flip = false;
   const float* jitter = nullptr;    // factors of brightness, contrast and saturation
   const uint8_t* order = nullptr;   // in which order; given with `jitter`

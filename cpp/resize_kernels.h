@@ -19,7 +19,7 @@ void resample_columns(const uint8_t* const* in, uint8_t* const* out, const Taps&
                       int32_t width);
 
 // Vertical pass: makes `bytes` bytes of the row `out`, which is output `output` of the taps, from
-// the same bytes of the `taps.room` rows in `window`.
+// the same bytes of the rows in `window`, two for each of `taps.pairs`.
 void resample_rows(const uint8_t* const* window, uint8_t* out, size_t bytes, const Taps& taps,
                    int32_t output);
 

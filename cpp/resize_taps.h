@@ -9,26 +9,48 @@ namespace penstock {
 
 enum class Filter { bilinear, bicubic };
 
+// From `begin` up to but not including `end`.
+struct Range {
+  int32_t begin = 0, end = 0;
+
+  int32_t size() const { return end - begin; }
+};
+
 // Weights are Pillow's, to the last bit: fixed point with this many bits behind the point.
 constexpr int kWeightBits = 22;
 
-// One axis of a resize. Output i is the sum over t < size[i] of weight(i, t) * source[first[i] +
-// t]. A weight is kept as high * 65536 + low, which 16-bit multiplies can use. Every output has
-// room for `room` weights (even), those past its size are zero, and so are the outputs past the
-// last one up to a multiple of four.
+// Two weights, each as high * 65536 + low: the form in which 16-bit instructions can use them.
+struct WeightPair {
+  int16_t low[2], high[2];
+
+  int32_t weight(int which) const { return high[which] * 65536 + low[which]; }
+};
+
+// One axis of a resize. Output i is the sum over t < size[i] of weight t * source[first[i] + t].
+// Every output has `pairs` pairs of weights; those past its size are zero. After the last output
+// come outputs of size 0, up to a multiple of four.
 struct Taps {
   std::vector<int32_t> first, size;
-  std::vector<int16_t> low, high;
-  int32_t room = 0;
+  int32_t outputs = 0;
+  int32_t pairs = 0;
 
-  // Memory is reused. With `reversed`, output i gets what output `out - 1 - i` would get.
-  void build(int32_t in, int32_t out, Filter filter, bool reversed);
+  // Those of the outputs `part` of a resize from `in` to `out` pixels, counted from the first of
+  // them. With `reversed` they come last first. Memory is reused.
+  void build(int32_t in, int32_t out, Range part, Filter filter, bool reversed);
 
-  const int16_t* low_of(int32_t output) const { return low.data() + size_t(output) * room; }
-  const int16_t* high_of(int32_t output) const { return high.data() + size_t(output) * room; }
+  // The sources that any output needs.
+  Range sources() const;
+
+  // Counts sources from `begin` on.
+  void shift(int32_t begin);
+
+  const WeightPair* weights_of(int32_t output) const {
+    return weights_.data() + size_t(output) * size_t(pairs);
+  }
 
  private:
-  std::vector<double> weights_;
+  std::vector<WeightPair> weights_;
+  std::vector<double> exact_;  // weights of one output
 };
 
 }  // namespace penstock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -34,6 +34,9 @@ class Job:
         split = Split(batch_size, rank, world_size, self.lanes, last)
         return plan_epoch(self.runs, split, epoch=self.epoch, shuffle=self.shuffle, rows=self.rows)
 
+    def plan_with(self, window: int) -> EpochPlan:
+        return replace(self, shuffle=replace(self.shuffle, window=window)).plan()
+
     def plan_ranks(self, world_size: int, last: str = "drop") -> list[EpochPlan]:
         return [self.plan(rank, world_size, last) for rank in range(world_size)]
 
@@ -54,18 +57,26 @@ def walk(plan: EpochPlan) -> np.ndarray:
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> Job:
-    runs = make_runs(draw(st.lists(st.integers(1, 12), max_size=25)))
-    count = int(runs[-1])
-    rows = None
-    if count and draw(st.booleans()):
-        picks = draw(st.lists(st.integers(0, count - 1), max_size=120))
-        rows = np.sort(np.array(picks, np.int64))
+def jobs(draw: st.DrawFn, kinds: tuple[str, ...] = ("index", "global", "window")) -> Job:
+    """Epochs of 0 to 300 rows, whole or in part, in an order of one of the `kinds`."""
+    count = draw(st.integers(0, 25))
+    runs = make_runs(draw(st.lists(st.integers(1, 12), min_size=count, max_size=count)))
+    rows = draw(st.none() | chosen_rows(int(runs[-1])))
+    entries = len(rows) if rows is not None else int(runs[-1])
     lanes = draw(st.integers(1, 8))
-    shuffle = None
-    if draw(st.booleans()):
-        window = draw(st.one_of(st.none(), st.integers(0, 150)))
-        shuffle = Shuffle(draw(st.integers(0, 2**64 - 1)), window)
-    return Job(
-        runs, rows, lanes, lanes * draw(st.integers(1, 6)), shuffle, draw(st.integers(0, 99))
-    )
+    batch = lanes * draw(st.integers(1, 6))
+    windows = {"global": st.none(), "window": st.integers(0, max(entries - 1, 0))}
+    kind = draw(st.sampled_from(kinds))
+    shuffle = None if kind == "index" else Shuffle(draw(st.integers(0, 99)), draw(windows[kind]))
+    return Job(runs, rows, lanes, batch, shuffle, epoch=draw(st.integers(0, 99)))
+
+
+def windowed_jobs() -> st.SearchStrategy[Job]:
+    """Jobs whose window is shorter than their epoch."""
+    return jobs(("window",)).filter(lambda job: len(job.entries) > 0)
+
+
+def chosen_rows(count: int) -> st.SearchStrategy[np.ndarray]:
+    """Rows out of so many, ascending, some missing and some repeated."""
+    times = st.lists(st.integers(0, 2), min_size=count, max_size=count)
+    return times.map(lambda times: np.repeat(np.arange(count), times))

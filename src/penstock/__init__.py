@@ -19,15 +19,21 @@ from penstock.pack.shrink import Shrink
 from penstock.pack.verify import Problem, verify_dataset
 from penstock.read.dataset import Dataset, open_dataset
 from penstock.sample import Sample
+from penstock.serve.batch import Batch
+from penstock.serve.loader import Loader
+from penstock.serve.sampling import Mixture
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batch",
     "CorruptError",
     "Dataset",
     "DecodeError",
     "Encode",
+    "Loader",
     "MissingExtraError",
+    "Mixture",
     "PackError",
     "PackSummary",
     "PenstockError",

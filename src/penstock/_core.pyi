@@ -20,6 +20,7 @@ def render_batch(
     seeks: list[Buffer | NDArray[np.uint8]] | None,
     seek_spans: NDArray[np.int64] | None,
     boxes: NDArray[np.int32],
+    windows: NDArray[np.int32] | None,
     flips: NDArray[np.bool_] | None,
     jitter: NDArray[np.float32] | None,
     order: NDArray[np.uint8] | None,

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.plan import (
@@ -134,7 +134,6 @@ def test_flips_have_their_probability() -> None:
     assert not random_flip(uniforms, 0.0).any() and random_flip(uniforms, 1.0).all()
 
 
-@settings(deadline=None)
 @given(sides, sides, st.integers(1, 300), st.one_of(st.none(), st.integers(1, 300)))
 def test_resized_sizes_are_torchvisions(
     torchvision: ModuleType, height: int, width: int, size: int, extra: int | None
@@ -152,7 +151,6 @@ def test_a_longer_side_below_the_shorter_is_refused() -> None:
         resize_shorter(np.array([5]), np.array([5]), 10, 10)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
 def test_centre_crops_are_torchvisions(
     torchvision: ModuleType, height: int, width: int, crop_height: int, crop_width: int

@@ -34,6 +34,10 @@ def test_every_source_has_its_share_to_one_sample(
     assert (abs(counts - np.array(weights) / sum(weights) * count) <= 1 + 1e-9).all()
 
 
+def test_shares_are_rounded_to_the_nearest() -> None:
+    assert np.histogram(draw(0, [1, 2, 0], count=5), SOURCES)[0].tolist() == [2, 3, 0]
+
+
 @given(weights, st.integers(1, 9))
 def test_a_source_is_gone_through_before_a_sample_comes_again(
     weights: list[int], epochs: int

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochs import make_runs
-from penstock.plan.order import Shuffle, lay_runs, permute_line, shuffle_lane, shuffle_runs
+from penstock.plan.order import Shuffle, lay_runs, order_randomly, shuffle_lane, shuffle_runs
+from penstock.plan.philox import Stream
 
 lengths = st.lists(st.integers(0, 9), max_size=30)
 
@@ -60,10 +61,16 @@ def test_displacements_are_those_of_uniform_keys() -> None:
     np.testing.assert_allclose(quantiles, [-0.4, -0.2, 0.2, 0.4], atol=0.01)
 
 
+def test_even_a_window_of_two_mixes() -> None:
+    lane = shuffle_lane(np.arange(10_000), 0, 10_000, 2, seed=0, epoch=0)
+    swapped = (np.diff(lane) < 0).mean()  # neighbours p, p + 1 with 2 u > 1 + 2 v: one in eight
+    assert abs(swapped - 1 / 8) < 0.02
+
+
 def test_a_permutation_is_uniform() -> None:
     counts = np.zeros((5, 5), int)
     for epoch in range(4000):
-        counts[np.arange(5), permute_line(np.arange(5), Shuffle(seed=0), epoch)] += 1
+        counts[np.arange(5), order_randomly(0, epoch, Stream.PERMUTATION, 5)] += 1
     chi2 = ((counts - 800) ** 2 / 800).sum()
     assert 4 < chi2 < 40  # 16 degrees of freedom
 

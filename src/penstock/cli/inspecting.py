@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from penstock.cli.opening import Format, SourceView, open_samples
-from penstock.cli.terminal import format_size, print_json, print_table, progress_bar, say
+from penstock.cli.terminal import format_size, print_json, print_table, say
 from penstock.errors import SourceError
 from penstock.formats.names import printable
 from penstock.pack.describe import describe_sample
 from penstock.pack.index import DAMAGED
+from penstock.pack.progress import progress_bar
 from penstock.pack.verify import verify_dataset
 from penstock.read.dataset import open_dataset
 

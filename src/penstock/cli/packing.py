@@ -14,13 +14,13 @@ from penstock.cli.terminal import (
     parse_size,
     print_json,
     print_table,
-    progress_bar,
     say,
 )
 from penstock.formats.names import printable
 from penstock.pack.encode import Encode
 from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import REJECTED, PackSummary, pack_dataset
+from penstock.pack.progress import progress_bar
 from penstock.pack.shrink import Shrink
 
 _SHOWN = 10

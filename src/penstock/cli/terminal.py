@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-
-from penstock.pack.progress import Progress as Done
-from penstock.pack.progress import Watcher
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
@@ -57,25 +51,3 @@ def format_size(size: float) -> str:
     else:
         unit = "TiB"
     return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-
-
-@contextmanager
-def progress_bar(what: str, unit: str = "samples") -> Iterator[Watcher | None]:
-    """A watcher that draws a bar with rates and time left; None where stderr is not a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rates]}"))
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(what, rates="", total=None)
-
-        def watch(done: Done) -> None:
-            elapsed = max(bar.tasks[0].elapsed or 0.0, 1e-3)
-            rates = (
-                f"{done.samples}/{done.total_samples} {unit}, {done.samples / elapsed:.0f}/s, "
-                f"{done.bytes / elapsed / 1e6:.0f} MB/s"
-            )
-            bar.update(task, completed=done.bytes, total=done.total_bytes, rates=rates)
-
-        yield watch

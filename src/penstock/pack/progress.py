@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
+
+from rich import progress as rich_progress
+from rich.console import Console
 
 
 class Progress(NamedTuple):
@@ -34,3 +38,30 @@ class ProgressCounter:
             now = self._now
             self._now = now._replace(samples=now.samples + samples, bytes=now.bytes + size)
             self._watcher(self._now)
+
+
+@contextmanager
+def progress_bar(what: str, unit: str = "samples") -> Iterator[Watcher | None]:
+    """A watcher that draws a bar with rates and time left; None where stderr is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.TextColumn("{task.fields[rates]}"),
+        rich_progress.TimeRemainingColumn(),
+    )
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, rates="", total=None)
+
+        def watch(done: Progress) -> None:
+            elapsed = max(bar.tasks[0].elapsed or 0.0, 1e-3)
+            rates = (
+                f"{done.samples}/{done.total_samples} {unit}, {done.samples / elapsed:.0f}/s, "
+                f"{done.bytes / elapsed / 1e6:.0f} MB/s"
+            )
+            bar.update(task, completed=done.bytes, total=done.total_bytes, rates=rates)
+
+        yield watch

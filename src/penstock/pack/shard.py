@@ -110,8 +110,8 @@ def _write_sample(file: _HashedFile, index: IndexBuilder, name: str, described: 
         file.write(padding(len(data)))
 
 
-def write_index(index: IndexBuilder, path: Path, data: FileRecord) -> ShardResult:
-    """Writes the index of the data file `data`: with that, the shard exists."""
+def write_index(index: IndexBuilder, path: Path, data: FileRecord | None) -> ShardResult:
+    """Writes the index of the data file `data`: with that, the shard exists. None for loose files."""
     table = index.finish()
     encoded = encode_index(table)
     write_durable(path, encoded)

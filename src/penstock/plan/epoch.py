@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.plan.order import Shuffle, permute_line, shuffle_lane, shuffle_runs
+from penstock.plan.order import Shuffle, order_randomly, shuffle_lane, shuffle_runs
+from penstock.plan.philox import Stream
 from penstock.plan.split import Split, choose_lanes, cut_lane, own_lanes
 
 
@@ -39,7 +40,7 @@ class EpochPlan:
 
     `lanes` is what another world size needs to continue this epoch. `order` are the entries of the
     rank's lanes, lane after lane; lane *i* is order[bounds[i]:bounds[i + 1]]. `filler` is the entry
-    that fills up the last batch.
+    that fills up the last batch: one of the rank's own, if it has any.
     """
 
     split: Split
@@ -94,7 +95,7 @@ def plan_epoch(
     """Plans an epoch over all rows of the index, or over `rows`, for the rank of `split`.
 
     `rows` does not decrease; a row may be missing (a subset) or come several times (weights).
-    Without `shuffle`, each lane keeps the index order. Costs 0.1 to 0.3 s for 1.28 million samples.
+    Without `shuffle`, each lane keeps the index order. About 0.1 s for 1.28 million samples.
 
     >>> plan = plan_epoch(runs, Split(256), epoch=3, shuffle=Shuffle(seed=0, window=16384))
     >>> plan.step(0).rows
@@ -103,19 +104,20 @@ def plan_epoch(
     line = _lay_line(runs, rows, shuffle, epoch)
     cuts = [cut_lane(len(line), lanes, lane) for lane in own_lanes(split, lanes)]
     if shuffle is None or shuffle.is_global(len(line)):
-        order = [line[start:stop] for start, stop in cuts]
+        own = [line[start:stop] for start, stop in cuts]
     else:
         window = (shuffle.window or 0) // lanes
-        order = [shuffle_lane(line, *cut, window, shuffle.seed, epoch) for cut in cuts]
+        own = [shuffle_lane(line, *cut, window, shuffle.seed, epoch) for cut in cuts]
+    order = np.concatenate(own)
     return EpochPlan(
         split=split,
         lanes=lanes,
         steps=split.count_steps(len(line)),
         runs=runs,
         rows=rows,
-        order=np.concatenate(order),
-        bounds=np.append(0, np.cumsum([len(lane) for lane in order])),
-        filler=int(line[max(cuts[-1][1] - 1, 0)]) if len(line) else 0,
+        order=order,
+        bounds=np.append(0, np.cumsum([len(lane) for lane in own])),
+        filler=int(order[-1]) if len(order) else len(line) - 1,
     )
 
 
@@ -126,10 +128,12 @@ def _lay_line(
     if rows is not None:
         _check_rows(rows, int(runs[-1]))
     bounds = runs if rows is None else np.searchsorted(rows, runs)
+    entries = int(bounds[-1])
     if shuffle is None:
-        return np.arange(bounds[-1])
-    line = shuffle_runs(bounds, shuffle, epoch)
-    return permute_line(line, shuffle, epoch) if shuffle.is_global(len(line)) else line
+        return np.arange(entries)
+    if shuffle.is_global(entries):
+        return order_randomly(shuffle.seed, epoch, Stream.PERMUTATION, entries)
+    return shuffle_runs(bounds, shuffle, epoch)
 
 
 def _check_rows(rows: NDArray[np.int64], count: int) -> None:

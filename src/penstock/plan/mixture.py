@@ -33,7 +33,7 @@ def draw_mixture(
         raise ValueError("each source needs a weight, and begins and ends where a run does")
     taken = [
         _take_turn(runs[cuts[s] : cuts[s + 1] + 1], int(share), seed, epoch, s)
-        for s, share in enumerate(share_counts(weights, count))
+        for s, share in enumerate(share_counts(weights, count, phase=0.5))
     ]
     return np.concatenate(taken)
 

@@ -33,11 +33,11 @@ def draw_weighted(
     return np.repeat(np.arange(len(weights)), counts)
 
 
-def share_counts(weights: NDArray[np.float64], total: int, phase: float = 0.5) -> NDArray[np.int64]:
+def share_counts(weights: NDArray[np.float64], total: int, phase: float) -> NDArray[np.int64]:
     """Integers in proportion to `weights` that add up to `total`.
 
-    Any stretch of them has its share of the total, to one; `phase`, in [0, 1), says where the
-    rounding falls.
+    Any stretch of them has its share of the total, to one; `phase`, in [0, 1), says which way the
+    ends of stretches are rounded: down for 0, to the nearest for 0.5.
     """
     if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
         raise ValueError("weights must be finite, not negative, and not all zero")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import CorruptError
 from penstock.pack.index import FILE, KEY, LABEL, field_names, read_index, user_columns
@@ -19,6 +19,7 @@ from penstock.pack.manifest import Manifest, read_manifest
 from penstock.sample import Sample
 
 _KEPT_SHARDS = 16
+_ROW = "__row__"
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
@@ -49,7 +50,6 @@ class Dataset(Sequence[Sample]):
         self._root = path / manifest.root
         counts = [shard.samples for shard in manifest.shards]
         self._starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        self._lock = threading.Lock()
         self._kept: dict[int, pa.Table] = {}
         self._index: pa.Table | None = None
 
@@ -76,11 +76,34 @@ class Dataset(Sequence[Sample]):
     def index(self) -> pa.Table:
         """A row a sample: see docs/format.md. Read once, about 100 bytes a sample, without seek tables."""
         if self._index is None:
-            with ThreadPoolExecutor(4) as pool:
-                tables = list(pool.map(self._read_shard, range(len(self.manifest.shards))))
-            table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+            table = self.read_index()
             self._index = table if self._rows is None else table.take(pa.array(self._rows))
         return self._index
+
+    def read_index(self) -> pa.Table:
+        """The index of all shards, read anew, whatever part of them this data set is."""
+        with ThreadPoolExecutor(4) as pool:
+            tables = list(pool.map(self._read_shard, range(len(self.manifest.shards))))
+        return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+
+    @property
+    def rows(self) -> np.ndarray | None:
+        """The rows of the whole that this data set consists of; None if simply all."""
+        return self._rows
+
+    @property
+    def root(self) -> Path:
+        """The folder that the files in the index are relative to."""
+        return self._root
+
+    def filter(self, expression: pc.Expression) -> Dataset:
+        """The samples whose index row fulfils a pyarrow expression.
+
+        dataset.filter((pc.field("label") < 10) & (pc.field("jpg.width") >= 256))
+        """
+        rows = np.arange(self.manifest.samples) if self._rows is None else self._rows
+        table = self.index.append_column(_ROW, pa.array(rows))
+        return Dataset(self.path, self.manifest, table.filter(expression)[_ROW].to_numpy())
 
     @overload
     def __getitem__(self, i: int) -> Sample: ...
@@ -99,19 +122,23 @@ class Dataset(Sequence[Sample]):
         table = self._shard_table(shard)
         return self._read_sample(table.slice(row - int(self._starts[shard]), 1))
 
+    def read_key(self, row: int) -> str:
+        """The key of a row of the whole."""
+        shard = int(np.searchsorted(self._starts, row, side="right")) - 1
+        key: str = self._shard_table(shard)[KEY][row - int(self._starts[shard])].as_py()
+        return key
+
     def __iter__(self) -> Iterator[Sample]:
         return (self[i] for i in range(len(self)))
 
     def _shard_table(self, shard: int) -> pa.Table:
-        with self._lock:
-            table = self._kept.get(shard)
-        if table is None:
-            table = self._read_shard(shard)
-            with self._lock:
-                while len(self._kept) >= _KEPT_SHARDS:
-                    del self._kept[next(iter(self._kept))]
-                self._kept[shard] = table
-        return table
+        kept = self._kept
+        if shard not in kept:
+            # Replaced, not changed: other threads go on with the one they have, and no lock can be
+            # held by a thread that a fork leaves behind.
+            recent = dict(list(kept.items())[-_KEPT_SHARDS + 1 :])
+            self._kept = kept = {**recent, shard: self._read_shard(shard)}
+        return kept[shard]
 
     def _read_shard(self, shard: int) -> pa.Table:
         record = self.manifest.shards[shard]

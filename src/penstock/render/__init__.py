@@ -5,17 +5,19 @@ threads. Nothing here is random: whatever differs from sample to sample is an ar
 caller. A sample that does not decode is a status, not an exception.
 """
 
-from penstock.render.batch import render_batch
+from penstock.render.batch import Resample, render_batch
 from penstock.render.decode import build_seek, decode_jpeg
 from penstock.render.inputs import Arena
-from penstock.render.options import Color, Output
+from penstock.render.options import Color, Output, Window
 from penstock.render.status import Status, status_message
 
 __all__ = [
     "Arena",
     "Color",
     "Output",
+    "Resample",
     "Status",
+    "Window",
     "build_seek",
     "decode_jpeg",
     "render_batch",

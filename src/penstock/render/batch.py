@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from penstock import _core
 from penstock.render.decode import decode_with_pillow
 from penstock.render.inputs import Arena, Inputs
-from penstock.render.options import Color, Output
+from penstock.render.options import Color, Output, Window
 from penstock.render.status import Status
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def render_batch(
     boxes: ArrayLike,
     size: tuple[int, int],
     *,
+    window: Window | None = None,
     flips: ArrayLike | None = None,
     seeks: Sequence[Data] | Arena | None = None,
     color: Color | None = None,
@@ -43,7 +44,7 @@ def render_batch(
 
     images: encoded bytes, or decoded uint8[H, W, 3], a buffer a sample; or an `Arena` of encoded bytes.
     boxes: int[B, 4] as (left, top, width, height), each inside its picture.
-    size: (height, width) of all results.
+    size: (height, width) of all results. With `window`, they are parts of larger pictures.
     seeks: tables of `build_seek`, empty ones allowed; they change the speed, never the result.
     out: where to write, C-contiguous, of the shape and dtype of `output`; made if not given.
     threads: how many to use at most, the calling one included; all CPUs of the process if not given.
@@ -58,6 +59,7 @@ def render_batch(
         images=Inputs.of(images, len(boxes), "images"),
         seeks=None if seeks is None else Inputs.of(seeks, len(boxes), "seeks"),
         boxes=boxes,
+        windows=None if window is None else window.rows(len(boxes)),
         flips=None if flips is None else _check_flips(flips, len(boxes)),
         color=_check_color(color or Color(), len(boxes)),
         output=output,
@@ -78,6 +80,7 @@ class _Request:
     images: Inputs
     seeks: Inputs | None
     boxes: NDArray[np.int32]
+    windows: NDArray[np.int32] | None
     flips: NDArray[np.bool_] | None
     color: Color
     output: Output
@@ -90,6 +93,7 @@ class _Request:
             seeks=None if self.seeks is None else self.seeks.buffers,
             seek_spans=None if self.seeks is None else self.seeks.spans,
             boxes=self.boxes,
+            windows=self.windows,
             flips=self.flips,
             jitter=self.color.jitter,
             order=self.color.order,
@@ -125,6 +129,7 @@ class _Request:
             images=Inputs([np.ascontiguousarray(pixels)]),
             seeks=None,
             boxes=self.boxes[rows],
+            windows=None if self.windows is None else self.windows[rows],
             flips=None if self.flips is None else self.flips[rows],
             color=Color(
                 jitter=None if color.jitter is None else color.jitter[rows],

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+_MAX_SIDE = 1 << 20
 Triple = tuple[float, float, float]
 Dtype = Literal["uint8", "float32", "float16", "bfloat16"]
 Layout = Literal["channels_last", "channels_first"]
@@ -32,6 +33,29 @@ class Color:
     jitter: NDArray[np.float32] | None = None
     order: NDArray[np.uint8] | None = None
     lighting: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The part of each resized picture that is wanted, where that is not all of it.
+
+    The box is resized to `sizes` int[B, 2] (height, width); of that, what lies from `offsets` int[B, 2]
+    (left, top) on is taken, with black where it reaches outside. So torchvision's Resize and CenterCrop
+    come out exactly, without resizing what is cut off.
+    """
+
+    sizes: NDArray[np.integer[Any]]
+    offsets: NDArray[np.integer[Any]]
+
+    def rows(self, count: int) -> NDArray[np.int32]:
+        """int32[B, 4] as (width, height, left, top), checked."""
+        for name, array in (("sizes", self.sizes), ("offsets", self.offsets)):
+            if np.shape(array) != (count, 2):
+                raise ValueError(f"window.{name} must be int[{count}, 2], not {np.shape(array)}")
+        if count and (np.min(self.sizes) < 1 or np.max(self.sizes) > _MAX_SIDE):
+            raise ValueError(f"window.sizes must be from 1 to {_MAX_SIDE} pixels")
+        offsets = np.clip(self.offsets, -_MAX_SIDE, _MAX_SIDE)
+        return np.ascontiguousarray(np.hstack([self.sizes[:, ::-1], offsets]), np.int32)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,62 @@
+"""Indexing image files where they are: every file its own shard, nothing is copied."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from penstock.errors import SourceError
+from penstock.formats.files import ImageFiles
+from penstock.pack.describe import describe_image
+from penstock.pack.index import IndexBuilder
+from penstock.pack.manifest import NAME as MANIFEST
+from penstock.pack.manifest import Manifest, write_manifest
+from penstock.pack.packer import count_cores
+from penstock.pack.progress import ProgressCounter, Watcher
+from penstock.pack.shard import ShardResult, assemble_manifest, write_index
+
+_ROWS = 4096  # of an index file: what one thread does at a time
+
+
+def index_files(source: ImageFiles, target: Path, *, watcher: Watcher | None = None) -> Manifest:
+    """Writes index and manifest of the files into the folder `target`. Damaged images are marked there."""
+    target.mkdir(parents=True, exist_ok=True)
+    progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
+
+    def index_part(start: int) -> ShardResult:
+        index = IndexBuilder(source.columns)
+        for row in range(start, min(start + _ROWS, len(source.names))):
+            _add_file(index, source, row)
+            progress.add(1, int(source.sizes[row]))
+        return write_index(index, target / f"files-{start // _ROWS:06d}.arrow", None)
+
+    with ThreadPoolExecutor(count_cores()) as pool:
+        results = list(pool.map(index_part, range(0, len(source.names), _ROWS)))
+    manifest = assemble_manifest(
+        results,
+        classes=source.classes,
+        root=str(source.root.resolve()),
+        recipe={"files": digest_files(source)},
+    )
+    write_manifest(manifest, target / MANIFEST)
+    return manifest
+
+
+def digest_files(source: ImageFiles) -> str:
+    """Changes when a file is added, removed, renamed or written to."""
+    digest = hashlib.sha256()
+    for name, size, mtime in zip(source.names, source.sizes, source.mtimes, strict=True):
+        digest.update(f"{name}\0{size}\0{mtime}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _add_file(index: IndexBuilder, source: ImageFiles, row: int) -> None:
+    columns = source.rows[row] if source.rows else {}
+    index.add_sample(source.keys[row], source.labels[row], source.names[row], columns)
+    try:
+        (field, data), *_ = source.read(row).items()
+        image = describe_image(data)
+    except SourceError:
+        field, data, image = "jpg", b"", None
+    index.add_field(field, 0, data, image)

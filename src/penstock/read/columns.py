@@ -1,0 +1,107 @@
+"""The index as arrays: where every sample lies, how large its image is, what its label is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.errors import CorruptError
+from penstock.pack.index import FILE, LABEL, field_names
+from penstock.sample import is_image_field
+
+NO_LABEL = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Bytes of one field: `size` of them at `offset` of the sample's file; 0 where it has none."""
+
+    offset: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A row a sample, in index order. About 50 bytes each; the index itself is not kept.
+
+    `span` covers all wanted fields of a sample, `fields` says where each lies. `image` is the
+    sample's first image field; `height` and `width` are 0 where that is damaged or missing.
+    """
+
+    files: Sequence[str]
+    file: NDArray[np.int64]
+    span: Places
+    image: Places
+    fields: dict[str, Places]
+    height: NDArray[np.int64]
+    width: NDArray[np.int64]
+    label: NDArray[np.int64]
+    user: dict[str, pa.ChunkedArray]
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+
+def read_columns(
+    index: pa.Table, wanted: Sequence[str] = (), user: Sequence[str] = (), image: bool = True
+) -> Columns:
+    """Columns of an index: the image, the `wanted` fields, and `user` columns as they are."""
+    images = [f for f in field_names(index.schema) if is_image_field(f) and "." not in f]
+    if image and not images:
+        raise CorruptError(f"no image field among {field_names(index.schema)}")
+    images = images if image else []
+    codes = index[FILE].combine_chunks()
+    if isinstance(codes, pa.ChunkedArray):
+        codes = codes.chunk(0) if codes.num_chunks else pa.array([], index[FILE].type)
+    fields = {name: _places(index, name) for name in dict.fromkeys([*images, *wanted])}
+    none = Places(np.zeros(len(index), np.int64), np.zeros(len(index), np.int64))
+    return Columns(
+        files=codes.dictionary.to_pylist(),
+        file=codes.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+        span=_span([places for places in fields.values()]) if fields else none,
+        image=_first([fields[name] for name in images]) if images else none,
+        fields={name: fields[name] for name in wanted},
+        height=_first_value(index, images, "height"),
+        width=_first_value(index, images, "width"),
+        label=_numbers(index[LABEL], NO_LABEL),
+        user={name: index[name] for name in user},
+    )
+
+
+def _numbers(column: Any, missing: int = 0) -> NDArray[np.int64]:
+    values: NDArray[np.int64] = pc.fill_null(column, missing).to_numpy().astype(np.int64)
+    return values
+
+
+def _places(index: pa.Table, field: str) -> Places:
+    return Places(_numbers(index[f"{field}.offset"]), _numbers(index[f"{field}.size"]))
+
+
+def _span(places: list[Places]) -> Places:
+    """From the first byte of the first field that a sample has to the last byte of the last."""
+    far = np.iinfo(np.int64).max
+    starts = np.min([np.where(p.size > 0, p.offset, far) for p in places], axis=0)
+    ends = np.max([np.where(p.size > 0, p.offset + p.size, 0) for p in places], axis=0)
+    found = ends > 0
+    return Places(np.where(found, starts, 0), np.where(found, ends - starts, 0))
+
+
+def _first(places: list[Places]) -> Places:
+    offset, size = places[0].offset, places[0].size
+    for other in places[1:]:
+        offset = np.where(size > 0, offset, other.offset)
+        size = np.where(size > 0, size, other.size)
+    return Places(offset, size)
+
+
+def _first_value(index: pa.Table, images: list[str], attribute: str) -> NDArray[np.int64]:
+    values = np.zeros(len(index), np.int64)
+    for name in images:
+        values = np.where(values > 0, values, _numbers(index[f"{name}.{attribute}"]))
+    return values

@@ -1,0 +1,74 @@
+"""Image folders as data sets: their index is built once, kept in a cache, and checked against the folder."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.errors import CorruptError
+from penstock.formats.folder import open_folder
+from penstock.pack.loose import digest_files, index_files
+from penstock.pack.manifest import NAME as MANIFEST
+from penstock.pack.manifest import read_manifest
+from penstock.pack.progress import progress_bar
+from penstock.read.dataset import Dataset, open_dataset
+
+_log = logging.getLogger("penstock")
+
+
+def open_path(path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None) -> Dataset:
+    """A packed or indexed data set, or an image folder, whose index is taken from the cache or made."""
+    path = Path(path)
+    if path.name == MANIFEST or (path / MANIFEST).exists() or not path.is_dir():
+        return open_dataset(path)
+    if any(path.glob("*.tar")):
+        raise CorruptError(f"{path}: has tars but no manifest; run `penstock index {path}` once")
+    return _open_folder(path.resolve(), Path(cache) if cache is not None else cache_folder())
+
+
+def cache_folder() -> Path:
+    """Where indexes of image folders are kept: PENSTOCK_CACHE, or penstock in the user's cache folder."""
+    if own := os.environ.get("PENSTOCK_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+
+
+def _open_folder(folder: Path, cache: Path) -> Dataset:
+    source = open_folder(folder)
+    target = cache / hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+    with _locked(target.with_suffix(".lock")):
+        if not _is_current(target, digest_files(source)):
+            _log.info("indexing %s into %s", folder, target)
+            with progress_bar(f"indexing {folder.name}", "files") as watcher:
+                fresh = Path(tempfile.mkdtemp(dir=cache, prefix=f"{target.name}."))
+                try:
+                    index_files(source, fresh, watcher=watcher)
+                    shutil.rmtree(target, ignore_errors=True)
+                    fresh.rename(target)
+                except BaseException:
+                    shutil.rmtree(fresh, ignore_errors=True)
+                    raise
+    return open_dataset(target)
+
+
+def _is_current(target: Path, digest: str) -> bool:
+    try:
+        return read_manifest(target).recipe.get("files") == digest
+    except CorruptError:
+        return False
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Lets one process at a time build; the ranks of one machine wait for the first of them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,125 @@
+"""How the rows of a data set lie in runs, and how the bytes of a run get into memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import CorruptError
+from penstock.plan import cut_runs, find_runs, group_files
+from penstock.read.columns import Columns
+from penstock.read.run_reader import read_exactly
+from penstock.read.seeks import SeekReader, SeekTables
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of one index file: `start` to `stop` - 1 of the whole, with their files below `root`."""
+
+    start: int
+    stop: int
+    root: Path
+    index: Path
+    loose: bool
+    """Whether every row is a file of its own (an image folder)."""
+
+
+class Layout:
+    """Runs of a data set, or of several one after the other, and where in its run each row lies."""
+
+    def __init__(self, columns: Columns, parts: Sequence[Part], run_bytes: int) -> None:
+        self.columns = columns
+        self._parts = list(parts)
+        self._starts = np.array([part.start for part in parts])
+        self._seeks = SeekReader()
+        self.runs = self._cut(run_bytes)
+        self.places, self.sizes = self._place_rows()
+
+    def _cut(self, run_bytes: int) -> NDArray[np.int64]:
+        """Runs never cross an index file, so that their seek tables are one read too."""
+        span, bounds = self.columns.span, [np.zeros(1, np.int64)]
+        for part in self._parts:
+            rows = slice(part.start, part.stop)
+            if part.loose:
+                runs = group_files(span.size[rows], run_bytes)
+            else:
+                files = self.columns.file[rows]
+                runs = cut_runs(files, span.offset[rows], span.size[rows], run_bytes)
+            bounds.append(part.start + runs[1:])
+        return np.concatenate(bounds)
+
+    def _place_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(where in its run the span of each row begins, bytes of each run)."""
+        span, firsts = self.columns.span, self.runs[:-1]
+        if not len(firsts):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        lengths = np.diff(self.runs)
+        begins = np.minimum.reduceat(np.where(span.size > 0, span.offset, 2**62), firsts)
+        ends = np.maximum.reduceat(span.offset + span.size, firsts)
+        places = span.offset - np.repeat(begins, lengths)
+        sizes = np.maximum(ends - begins, 0)
+        for part in (part for part in self._parts if part.loose):
+            runs = slice(*np.searchsorted(self.runs, [part.start, part.stop]))
+            rows = slice(part.start, part.stop)
+            sizes[runs] = np.add.reduceat(span.size, firsts)[runs]
+            packed = np.cumsum(span.size[rows]) - span.size[rows]
+            places[rows] = packed - np.repeat(packed[self.runs[runs] - part.start], lengths[runs])
+        return places, sizes
+
+    def runs_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The run of each row."""
+        return find_runs(self.runs, rows)
+
+    def part_of(self, row: int) -> Part:
+        """The part that a row lies in."""
+        return self._parts[int(np.searchsorted(self._starts, row, side="right")) - 1]
+
+    def path_of(self, row: int) -> Path:
+        """The file that a row lies in."""
+        return self.part_of(row).root / str(self.columns.files[self.columns.file[row]])
+
+    def read_run(self, run: int, memory: NDArray[np.uint8]) -> SeekTables | None:
+        """Fills memory with the bytes of a run; its seek tables. Thread-safe."""
+        start, stop = int(self.runs[run]), int(self.runs[run + 1])
+        part = self.part_of(start)
+        if part.loose:
+            for row in range(start, stop):
+                if size := int(self.columns.span.size[row]):
+                    self._read_span(row, memory, int(self.places[row]), size)
+        else:
+            rows = np.arange(start, stop)[self.columns.span.size[start:stop] > 0]
+            if len(rows):
+                self._read_stretch(int(rows[0]), run, memory)
+        return self._seeks.read(part.index, start - part.start, stop - part.start)
+
+    def _read_stretch(self, row: int, run: int, memory: NDArray[np.uint8]) -> None:
+        offset = int(self.columns.span.offset[row] - self.places[row])
+        self._fill(row, memory[: self.sizes[run]], offset)
+
+    def _read_span(self, row: int, memory: NDArray[np.uint8], place: int, size: int) -> None:
+        target = memory[place : place + size]
+        try:
+            self._fill(row, target, int(self.columns.span.offset[row]))
+        except CorruptError:
+            target[:] = 0  # intentional: zeros do not decode, so a lost file is one bad sample
+
+    def _fill(self, row: int, memory: NDArray[np.uint8], offset: int) -> None:
+        path = self.path_of(row)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise CorruptError(f"{path}: {error.strerror}") from None
+        try:
+            got = read_exactly(fd, memory.data, offset)
+        finally:
+            os.close(fd)
+        if got < len(memory):
+            raise CorruptError(
+                f"{path}: {len(memory)} bytes at {offset} are indexed, {got} are there; "
+                "the file changed after it was indexed"
+            )

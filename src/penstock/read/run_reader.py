@@ -1,0 +1,164 @@
+"""Runs read ahead of their need, in the order of the plan, by a few threads into reused memory.
+
+In: where samples lie, and the schedule of an epoch. Out: for each step, the runs that it needs.
+Guaranteed: a run is read once, with one system call where it lies in one file; memory holds the runs
+of the steps from the current one to `ahead` steps later and no others; an error of a reading thread
+arrives at the step that needed the run.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.plan import RunSchedule
+from penstock.read.seeks import SeekTables
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+ReadRun = Callable[[int, NDArray[np.uint8]], "SeekTables | None"]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The bytes of a run in memory, and the seek tables of its rows."""
+
+    data: NDArray[np.uint8]
+    seeks: SeekTables | None
+
+
+class Arenas:
+    """Memory for runs, given back when a run is done with and used again for the next."""
+
+    def __init__(self) -> None:
+        self._free: list[NDArray[np.uint8]] = []
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        with self._lock:
+            for i, arena in enumerate(self._free):
+                if len(arena) >= size:
+                    return self._free.pop(i)
+        return np.empty(max(size, 1), np.uint8)
+
+    def give(self, arena: NDArray[np.uint8]) -> None:
+        with self._lock:
+            self._free.append(arena)
+
+
+class RunReader:
+    """Serves the runs of an epoch, step by step. One consumer; a context manager that ends its threads."""
+
+    def __init__(
+        self,
+        schedule: RunSchedule,
+        read_run: ReadRun,
+        sizes: NDArray[np.int64],
+        *,
+        start: int = 0,
+        ahead: int = 2,
+        threads: int = 2,
+    ) -> None:
+        """`read_run(run, memory)` fills the first `sizes[run]` bytes of memory. Begins at step `start`."""
+        wanted = schedule.last >= start
+        self._runs = schedule.runs[wanted].tolist()
+        self._first = schedule.first[wanted].tolist()
+        self._last = dict(zip(self._runs, schedule.last[wanted].tolist(), strict=True))
+        self._read_run, self._sizes, self._ahead = read_run, sizes, ahead
+        self._arenas = Arenas()
+        self._change = threading.Condition()
+        self._step = start
+        self._next = 0
+        self._ready: dict[int, Run] = {}
+        self._error: BaseException | None = None
+        self._closed = False
+        self.bytes_read = 0
+        self._threads = [
+            threading.Thread(target=self._work, name=f"penstock-read-{i}", daemon=True)
+            for i in range(min(threads, max(len(self._runs), 1)))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the threads. Again is fine."""
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+        for thread in self._threads:
+            thread.join()
+        self._ready.clear()
+
+    def take(self, runs: list[int]) -> dict[int, Run]:
+        """The runs of the current step, as soon as they are there."""
+        with self._change:
+            while not all(run in self._ready for run in runs):
+                if self._error is not None:
+                    raise self._error
+                if self._closed:
+                    raise RuntimeError("the reader is closed")
+                self._change.wait()
+            return {run: self._ready[run] for run in runs}
+
+    def finish_step(self, step: int) -> None:
+        """Forgets what no later step needs, and goes on to the next step."""
+        with self._change:
+            done = [run for run in self._ready if self._last[run] <= step]
+            for run in done:
+                self._arenas.give(self._ready.pop(run).data)
+            self._step = step + 1
+            self._change.notify_all()
+
+    def _work(self) -> None:
+        try:
+            while (run := self._claim()) is not None:
+                memory = self._arenas.take(int(self._sizes[run]))
+                seeks = self._read_run(run, memory)
+                with self._change:
+                    self._ready[run] = Run(memory, seeks)
+                    self.bytes_read += int(self._sizes[run])
+                    self._change.notify_all()
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the run is needed
+            with self._change:
+                self._error = error
+                self._change.notify_all()
+
+    def _claim(self) -> int | None:
+        """The next run to read, when its time has come; None at the end."""
+        with self._change:
+            while not self._closed and self._error is None and self._next < len(self._runs):
+                if self._first[self._next] <= self._step + self._ahead:
+                    self._next += 1
+                    return int(self._runs[self._next - 1])
+                self._change.wait()
+            return None
+
+
+def read_exactly(fd: int, memory: memoryview, offset: int) -> int:
+    """Fills `memory` from `offset` of a file as far as the file goes; how many bytes there were."""
+    done = 0
+    while done < len(memory):
+        got = os.preadv(fd, [memory[done:]], offset + done)
+        if got == 0:
+            break
+        done += got
+    return done

@@ -1,0 +1,69 @@
+"""Seek tables of a stretch of rows, read from the index by two reads, without loading the rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+class SeekTables(NamedTuple):
+    """Table `i` of a stretch is data[bounds[i]:bounds[i + 1]]."""
+
+    data: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+
+    def table(self, i: int) -> memoryview:
+        return self.data.data[self.bounds[i] : self.bounds[i + 1]]
+
+
+class SeekReader:
+    """Finds the seek column of each shard once, then reads what is asked for. Thread-safe.
+
+    A seek table only saves work, so an index without a readable one gives empty tables, no error.
+    """
+
+    def __init__(self, column: str = "jpg.seek") -> None:
+        self._column = column
+        self._places: dict[Path, tuple[int, int] | None] = {}
+
+    def read(self, index: Path, start: int, stop: int) -> SeekTables | None:
+        """The tables of rows start to stop - 1 of a shard; None where there are none."""
+        if index not in self._places:  # two threads may look it up twice, and find the same
+            self._places[index] = _find_column(index, self._column)
+        place = self._places[index]
+        if place is None:
+            return None
+        fd = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            raw = os.pread(fd, 4 * (stop - start + 1), place[0] + 4 * start)
+            bounds = np.frombuffer(raw, "<i4").astype(np.int64)
+            if len(bounds) != stop - start + 1 or bounds[0] < 0 or (np.diff(bounds) < 0).any():
+                return None
+            data = os.pread(fd, int(bounds[-1] - bounds[0]), place[1] + int(bounds[0]))
+        finally:
+            os.close(fd)
+        if len(data) != bounds[-1] - bounds[0]:
+            return None
+        return SeekTables(np.frombuffer(data, np.uint8), bounds - bounds[0])
+
+
+def _find_column(index: Path, name: str) -> tuple[int, int] | None:
+    """Where in the file the offsets and the bytes of a binary column lie."""
+    try:
+        with pa.memory_map(os.fspath(index)) as file:
+            base = file.read_buffer(file.size()).address
+            reader = pa.ipc.open_file(file)
+            if reader.num_record_batches != 1 or name not in reader.schema.names:
+                return None
+            column = reader.get_batch(0).column(name)
+            _, offsets, data = column.buffers()
+            if column.offset or offsets is None or data is None or not data.size:
+                return None
+            return offsets.address - base, data.address - base
+    except (pa.ArrowException, OSError, ValueError):
+        return None

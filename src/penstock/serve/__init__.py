@@ -1,0 +1,1 @@
+"""Batches where the training loop wants them."""

@@ -1,0 +1,58 @@
+"""What the training loop gets: a tuple that also says where it comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+IGNORED_LABEL = -100
+"""The label of an entry that only fills up the batch: torch's losses leave it out by default."""
+
+
+class Batch(tuple[Any, ...]):
+    """`images, labels = batch`, or whatever fields were asked for, in their order.
+
+    valid: bool[B], False for entries that only make ranks equally long: leave them out of metrics.
+    rows: int64[B], the numbers of the samples in the data set.
+    epoch, step: where it stands; with the seed, they are all it takes to make it again.
+    """
+
+    valid: NDArray[np.bool_]
+    rows: NDArray[np.int64]
+    epoch: int
+    step: int
+
+    def __new__(
+        cls,
+        values: tuple[Any, ...],
+        *,
+        valid: NDArray[np.bool_],
+        rows: NDArray[np.int64],
+        epoch: int,
+        step: int,
+    ) -> Self:
+        batch = super().__new__(cls, values)
+        batch.valid, batch.rows, batch.epoch, batch.step = valid, rows, epoch, step
+        return batch
+
+    def replace(self, values: tuple[Any, ...]) -> Batch:
+        """The same batch with other values."""
+        return Batch(values, valid=self.valid, rows=self.rows, epoch=self.epoch, step=self.step)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (tuple(self), self.valid, self.rows, self.epoch, self.step)
+
+
+def _rebuild(
+    values: tuple[Any, ...],
+    valid: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    epoch: int,
+    step: int,
+) -> Batch:
+    return Batch(values, valid=valid, rows=rows, epoch=epoch, step=step)

@@ -1,0 +1,54 @@
+"""A bounded queue from one producing thread to one consumer that either side can end at any moment."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Handoff(Generic[T]):
+    """Holds up to `depth` items. Errors and the end arrive behind the items before them."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._items: deque[T] = deque()
+        self._change = threading.Condition()
+        self._ended = False
+        self._error: BaseException | None = None
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, item: T) -> bool:
+        """Waits for room; False if nobody wants it any more."""
+        with self._change:
+            while len(self._items) >= self._depth and not self._ended:
+                self._change.wait()
+            if self._ended:
+                return False
+            self._items.append(item)
+            self._change.notify_all()
+            return True
+
+    def end(self, error: BaseException | None = None) -> None:
+        """No more items: the consumer gets those that are there, then the error or the end."""
+        with self._change:
+            self._ended = True
+            self._error = self._error or error
+            self._change.notify_all()
+
+    def get(self) -> T | None:
+        """The next item, as soon as there is one; None at the end."""
+        with self._change:
+            while not self._items and not self._ended:
+                self._change.wait()
+            if self._items:
+                item = self._items.popleft()
+                self._change.notify_all()
+                return item
+            if self._error is not None:
+                raise self._error
+            return None

@@ -1,0 +1,316 @@
+"""The loader: a data set, a recipe and a seed in; finished batches out, each a pure function of its step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.plan import EpochPlan, Shuffle, Split, plan_epoch
+from penstock.plan.runs import RUN_BYTES
+from penstock.plan.split import choose_lanes
+from penstock.read.dataset import Dataset
+from penstock.read.folder_cache import open_path
+from penstock.read.layout import Layout
+from penstock.read.parts import Table
+from penstock.serve.batch import Batch
+from penstock.serve.iteration import iterate
+from penstock.serve.memory import BatchMemory
+from penstock.serve.rank import find_rank
+from penstock.serve.recipe import compile_recipe
+from penstock.serve.renderer import IMAGE, KEY, LABEL, OnError, Renderer
+from penstock.serve.sampling import Mixture, Sampling, Weights
+from penstock.serve.stats import Counters, Stats, summarise
+from penstock.serve.transforms import Transform
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+WINDOW_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a loader stands, and what must be equal for the batches after it to be the same."""
+
+    epoch: int
+    step: int
+    seed: int
+    samples: int
+    global_batch: int
+    lanes: int
+    window: int | None
+    shuffle: bool
+
+
+class Loader:
+    """Batches of a packed data set, of tars indexed in place, or of a plain image folder.
+
+        train = Loader("shards/train", 256, shuffle=True, transform=[RandomResizedCrop(224)], seed=0)
+        for epoch in range(90):
+            train.set_epoch(epoch)
+            for images, labels in train:      # uint8[256, 224, 224, 3], int64[256]
+                ...
+
+    A batch is a pure function of (data set, transforms, seed, epoch, step): threads, ranks and what was
+    loaded before have no say in it. It is a tuple of `fields`, and has `.valid` and `.rows` (see `Batch`).
+    Batches are the caller's to keep. Reading and rendering go on in threads while a batch is in use;
+    breaking off, an error, Ctrl-C or `close()` end them. Several iterators may be alive at once.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Dataset | Mixture,
+        batch_size: int,
+        *,
+        shuffle: bool = False,
+        transform: Sequence[Transform] | None = None,
+        seed: int = 0,
+        drop_last: bool = False,
+        exact: bool | None = None,
+        fields: Sequence[str] = (IMAGE, LABEL),
+        weights: Weights = None,
+        on_error: OnError = "raise",
+        window: int | str | None = "auto",
+        rank: int | None = None,
+        world_size: int | None = None,
+        threads: int | None = None,
+        prefetch: int = 2,
+    ) -> None:
+        """
+        drop_last: leave out the samples that do not fill a last batch on every rank. Otherwise every sample
+            comes exactly once, the last batch is shorter, and a rank left with nothing gets an entry
+            that is marked in `.valid`; `exact=True` insists on that.
+        fields: of `image`, `label`, `key`, raw fields of the samples (`json`, `mask.png`: bytes) and index columns.
+        weights: how often samples come: a number each, or `balanced` for equal classes.
+        on_error: what to do with samples that do not decode: `raise`, `skip`, or `substitute` another of the batch.
+        window: over how many samples to shuffle; `auto` is about 128 MiB of them, None all.
+        rank, world_size: torch.distributed's, or those of the environment, unless given.
+        threads: for rendering; as many as cores unless given. prefetch: how many batches to keep ready.
+        """
+        self._arguments = {
+            name: value for name, value in locals().items() if name not in ("self", "__class__")
+        }
+        _check_choices(on_error, prefetch, threads)
+        keeps_all = not drop_last if exact is None else exact
+        if keeps_all and drop_last:
+            raise ValueError("exact=True keeps every sample, drop_last=True does not: give one")
+        self.dataset = open_path(source) if isinstance(source, (str, os.PathLike)) else source
+        self.batch_size = batch_size
+        self.fields = tuple(fields)
+        self.shuffle = shuffle
+        self.seed = seed
+        self.drop_last = not keeps_all
+        self.rank, self.world_size = find_rank(rank, world_size)
+        self._on_error: OnError = on_error
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._prefetch = prefetch
+        self._table = _read_table(self.dataset, self.fields)
+        columns = self._table.columns
+        self._recipe = compile_recipe(transform, _common_size(columns.height, columns.width))
+        self._sampling = Sampling(self.dataset, self._table, weights, seed)
+        self._lanes: int | None = None
+        self._split().count_steps(0)  # checks batch_size and rank now, not in the first epoch
+        self._window = self._choose_window(window) if shuffle else 0
+        self._layout = Layout(columns, self._table.parts, self._choose_run_bytes())
+        self._epoch = self._start = 0
+        self._position = (0, 0)
+        self._counters = Counters()
+        self._memory = (os.getpid(), BatchMemory())
+        self._plan_of: tuple[int, EpochPlan] | None = None
+        self._open: list[Generator[Batch, None, None]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._arguments, self._epoch, self._start, self._lanes)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.dataset!r}, batch_size={self.batch_size}, "
+            f"{len(self)} steps, rank {self.rank} of {self.world_size})"
+        )
+
+    def __len__(self) -> int:
+        """Batches of an epoch: the same on every rank."""
+        return self._split().count_steps(len(self._sampling))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the threads of all iterations. Again is fine; so is iterating anew."""
+        for batches in list(self._open):
+            batches.close()
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration is of this epoch: from its start, or from where a loaded state stands in it.
+
+        Without this, each epoch that was gone through to its end is followed by the next.
+        """
+        if epoch < 0:
+            raise ValueError(f"epoch is {epoch}; epochs count from 0")
+        if epoch != self._epoch:
+            self._epoch, self._start = epoch, 0
+        self._position = (self._epoch, self._start)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the training loop has received, whatever was prefetched; at the end of an epoch, the start
+        of the next. Plain numbers, the same on every rank."""
+        epoch, step = self._position
+        return asdict(self._state(epoch, step))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on after the last batch that was received when `state` was taken.
+
+        The world size may have changed, if batch_size has changed with it: the global batches stay.
+        """
+        loaded = State(**state)
+        lanes = self._lanes
+        self._lanes = loaded.lanes
+        try:
+            mine = self._state(loaded.epoch, loaded.step)
+        except ValueError:
+            self._lanes = lanes
+            raise
+        if mine != loaded:
+            self._lanes = lanes
+            raise ValueError(f"the state is of another loader: {loaded}, this one is {mine}")
+        self._epoch, self._start = loaded.epoch, loaded.step
+        self._position = (loaded.epoch, loaded.step)
+        self._plan_of = None
+
+    def stats(self) -> Stats:
+        """What was loaded so far, how fast, what waited for what, and which samples were bad."""
+        return summarise(self._counters)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The current epoch from its first step, or from where a loaded state stands."""
+        start, self._start = self._start, 0
+        return self._iterate(self._epoch, start)
+
+    def _iterate(self, epoch: int, start: int) -> Iterator[Any]:
+        plan = self._plan(epoch)
+        batches = iterate(plan, self._renderer(epoch), start=start, prefetch=self._prefetch)
+        self._open.append(batches)
+        self._position = (epoch, start)
+        try:
+            for batch in batches:
+                self._received(epoch, batch.step + 1, len(plan))
+                yield self._finish(batch)
+                del batch
+            self._received(epoch, len(plan), len(plan))
+        finally:
+            batches.close()
+            self._open.remove(batches)
+
+    def _received(self, epoch: int, step: int, steps: int) -> None:
+        """Notes how far the training loop has come."""
+        if step < steps:
+            self._position = (epoch, step)
+            return
+        self._position = (epoch + 1, 0)
+        if self._epoch == epoch:
+            self._epoch, self._start = epoch + 1, 0
+
+    def _finish(self, batch: Batch) -> Any:
+        """The batch as the training loop gets it: other front ends convert it here."""
+        return batch
+
+    def _renderer(self, epoch: int) -> Renderer:
+        if (
+            self._memory[0] != os.getpid()
+        ):  # after a fork, a lock of the parent may be held for ever
+            self._memory = (os.getpid(), BatchMemory())
+        return Renderer(
+            layout=self._layout,
+            recipe=self._recipe,
+            fields=self.fields,
+            seed=self.seed,
+            epoch=epoch,
+            threads=self._threads,
+            on_error=self._on_error,
+            name_row=self._table.name_row,
+            counters=self._counters,
+            memory=self._memory[1],
+        )
+
+    def _split(self) -> Split:
+        last: Literal["drop", "short"] = "drop" if self.drop_last else "short"
+        return Split(self.batch_size, self.rank, self.world_size, lanes=self._lanes, last=last)
+
+    def _plan(self, epoch: int) -> EpochPlan:
+        if self._plan_of is None or self._plan_of[0] != epoch:
+            plan = plan_epoch(
+                self._layout.runs,
+                self._split(),
+                epoch=epoch,
+                shuffle=Shuffle(self.seed, self._window) if self.shuffle else None,
+                rows=self._sampling.rows(epoch, self._layout.runs),
+            )
+            self._plan_of = (epoch, plan)
+        return self._plan_of[1]
+
+    def _state(self, epoch: int, step: int) -> State:
+        split = self._split()
+        return State(
+            epoch=epoch,
+            step=step,
+            seed=self.seed,
+            samples=len(self._sampling),
+            global_batch=split.global_batch,
+            lanes=choose_lanes(split, shuffled=self.shuffle),
+            window=self._window,
+            shuffle=self.shuffle,
+        )
+
+    def _choose_window(self, window: int | str | None) -> int | None:
+        if window is None or isinstance(window, int):
+            return window
+        if window != "auto":
+            raise ValueError(f"window is {window!r}; give 'auto', a number of samples, or None")
+        if any(part.loose for part in self._table.parts):
+            return None  # each file is a read of its own anyway, and folders are sorted by class
+        sizes = self._table.columns.span.size
+        mean = max(int(sizes.mean()) if len(sizes) else 1, 1)
+        return max(WINDOW_BYTES // mean, 4 * self._split().global_batch)
+
+    def _choose_run_bytes(self) -> int:
+        """Runs of one sample where samples are needed in any order and do not all fit into memory."""
+        fits = int(self._table.columns.span.size.sum()) <= WINDOW_BYTES
+        return RUN_BYTES if fits or self._window is not None else 1
+
+
+def _rebuild(
+    kind: type[Loader], arguments: dict[str, Any], epoch: int, start: int, lanes: int | None
+) -> Loader:
+    loader = kind(**arguments)
+    loader._epoch, loader._start, loader._lanes = epoch, start, lanes
+    return loader
+
+
+def _check_choices(on_error: str, prefetch: int, threads: int | None) -> None:
+    if on_error not in ("raise", "skip", "substitute"):
+        raise ValueError(f"on_error is {on_error!r}; give 'raise', 'skip' or 'substitute'")
+    if prefetch < 1:
+        raise ValueError(f"prefetch is {prefetch}; it must be at least 1")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}; it must be at least 1")
+
+
+def _read_table(source: Dataset | Mixture, fields: tuple[str, ...]) -> Table:
+    datasets = source.datasets if isinstance(source, Mixture) else [source]
+    others = [name for name in fields if name not in (IMAGE, LABEL, KEY)]
+    return Table(datasets, others, image=IMAGE in fields)
+
+
+def _common_size(heights: NDArray[np.int64], widths: NDArray[np.int64]) -> tuple[int, int] | None:
+    """The size of all images, if they have one."""
+    if not len(heights) or (heights != heights[0]).any() or (widths != widths[0]).any():
+        return None
+    return int(heights[0]), int(widths[0])

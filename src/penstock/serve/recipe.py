@@ -1,0 +1,203 @@
+"""A list of transforms, compiled: what to draw for a batch and what to ask of the native core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock import plan
+from penstock.plan import Stream, draw_uniforms
+from penstock.render import Color, Output, Resample, Window
+from penstock.serve.transforms import (
+    CenterCrop,
+    ColorJitter,
+    Lighting,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+    Transform,
+)
+
+# Eigenvectors times eigenvalues of the colours of ImageNet's training images, in levels of 255.
+_PRINCIPAL_COLOURS = np.array(
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
+) * np.array([0.2175, 0.0188, 0.0045])
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What render_batch needs to know of a batch besides its bytes."""
+
+    boxes: NDArray[np.int32]
+    size: tuple[int, int]
+    window: Window | None = None
+    flips: NDArray[np.bool_] | None = None
+    color: Color | None = None
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The randomness of a batch: of which seed and epoch, and a number for each sample."""
+
+    seed: int
+    epoch: int
+    ids: NDArray[np.int64]
+
+    def uniforms(self, stream: Stream, count: int) -> NDArray[np.float64]:
+        return draw_uniforms(self.seed, self.epoch, stream, self.ids, count)
+
+
+T = TypeVar("T")
+Sizes = NDArray[np.int64]
+Crop = Callable[[Draw, Sizes, Sizes], Drawn]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is done to every image; made by `compile_recipe`."""
+
+    crop: Crop
+    size: tuple[int, int]
+    resample: Resample = "bilinear"
+    flip: RandomHorizontalFlip | None = None
+    jitter: ColorJitter | None = None
+    lighting: Lighting | None = None
+    output: Output = field(default_factory=Output)
+
+    def draw(self, draw: Draw, heights: Sizes, widths: Sizes) -> Drawn:
+        """Boxes, flips and colours of a batch: a pure function of its arguments."""
+        drawn = self.crop(draw, heights, widths)
+        if self.flip is not None:
+            uniforms = draw.uniforms(Stream.FLIP, 1)[:, 0]
+            drawn = replace(drawn, flips=plan.random_flip(uniforms, self.flip.p))
+        return replace(drawn, color=self._draw_color(draw))
+
+    def _draw_color(self, draw: Draw) -> Color | None:
+        if self.jitter is None and self.lighting is None:
+            return None
+        factors = order = light = None
+        if self.jitter is not None:
+            strengths = (self.jitter.brightness, self.jitter.contrast, self.jitter.saturation)
+            ranges = tuple(plan.jitter_range(strength) for strength in strengths)
+            uniforms = draw.uniforms(Stream.JITTER, 6)
+            factors = plan.jitter_factors(uniforms[:, :3], ranges).astype(np.float32)
+            order = plan.jitter_order(uniforms[:, 3:]).astype(np.uint8)
+        if self.lighting is not None:
+            alphas = plan.lighting_alphas(draw.uniforms(Stream.LIGHTING, 4), self.lighting.std)
+            light = (255 * alphas @ _PRINCIPAL_COLOURS.T).astype(np.float32)
+        return Color(factors, order, light)
+
+
+def compile_recipe(
+    transforms: Sequence[Transform] | None, common_size: tuple[int, int] | None
+) -> Recipe:
+    """The recipe of a list of transforms. `common_size` is that of the images if they all have one."""
+    steps = list(transforms or ())
+    for step in steps:
+        if not isinstance(step, Transform):
+            raise TypeError(f"{step!r} is not one of penstock.transforms")
+    order = [RandomResizedCrop, Resize, CenterCrop, RandomHorizontalFlip, ColorJitter, Lighting]
+    kinds = [type(step) for step in steps]
+    if kinds != sorted(set(kinds), key=[*order, Normalize].index):
+        raise ValueError(
+            "transforms come once each and in this order: a crop, RandomHorizontalFlip, ColorJitter, "
+            f"Lighting, Normalize; not {[kind.__name__ for kind in kinds]}"
+        )
+    normalize = _find(steps, Normalize)
+    output = (
+        Output() if normalize is None else Output(normalize.dtype, normalize.mean, normalize.std)
+    )
+    return replace(
+        _compile_crop(steps, common_size),
+        flip=_find(steps, RandomHorizontalFlip),
+        jitter=_find(steps, ColorJitter),
+        lighting=_find(steps, Lighting),
+        output=output,
+    )
+
+
+def _find(steps: list[Transform], kind: type[T]) -> T | None:
+    return next((step for step in steps if isinstance(step, kind)), None)
+
+
+def _compile_crop(steps: list[Transform], common_size: tuple[int, int] | None) -> Recipe:
+    random, resize = _find(steps, RandomResizedCrop), _find(steps, Resize)
+    center = _find(steps, CenterCrop)
+    if random is not None:
+        if resize or center:
+            raise ValueError("RandomResizedCrop gives the size: leave Resize and CenterCrop out")
+        return Recipe(_random_crop(random), _pair(random.size), random.interpolation)
+    resample: Resample = "bilinear" if resize is None else resize.interpolation
+    if center is not None:
+        return Recipe(_center_crop(resize, _pair(center.size)), _pair(center.size), resample)
+    if resize is not None:
+        size = _resized_size(resize, common_size)
+        return Recipe(_whole(size), size, resample)
+    if common_size is None:
+        raise ValueError(
+            "the images differ in size, so a batch needs a crop: "
+            "transform=[RandomResizedCrop(224)], or [Resize(256), CenterCrop(224)]"
+        )
+    return Recipe(_whole(common_size), common_size)
+
+
+def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(size, int):
+        return size, size
+    return (size[0], size[0]) if len(size) == 1 else (size[0], size[1])
+
+
+def _resized_size(resize: Resize, common_size: tuple[int, int] | None) -> tuple[int, int]:
+    if isinstance(resize.size, tuple):
+        return _pair(resize.size)
+    if common_size is None:
+        raise ValueError(
+            f"Resize({resize.size}) leaves images of different sizes: give Resize((height, width)), "
+            "or a CenterCrop after it"
+        )
+    height, width = (np.array([side]) for side in common_size)
+    new = plan.resize_shorter(height, width, resize.size, resize.max_size)
+    return int(new[0][0]), int(new[1][0])
+
+
+def _random_crop(crop: RandomResizedCrop) -> Crop:
+    def draw_boxes(draw: Draw, heights: Sizes, widths: Sizes) -> Drawn:
+        uniforms = draw.uniforms(Stream.CROP, plan.CROP_UNIFORMS)
+        boxes = plan.random_resized_crop(
+            heights, widths, uniforms, scale=crop.scale, ratio=crop.ratio
+        )
+        return Drawn(boxes, _pair(crop.size))
+
+    return draw_boxes
+
+
+def _whole(size: tuple[int, int]) -> Crop:
+    def draw_boxes(draw: Draw, heights: Sizes, widths: Sizes) -> Drawn:
+        return Drawn(_whole_boxes(heights, widths), size)
+
+    return draw_boxes
+
+
+def _whole_boxes(heights: Sizes, widths: Sizes) -> NDArray[np.int32]:
+    zeros = np.zeros_like(heights)
+    return np.stack([zeros, zeros, widths, heights], axis=1).astype(np.int32)
+
+
+def _center_crop(resize: Resize | None, size: tuple[int, int]) -> Crop:
+    def draw_boxes(draw: Draw, heights: Sizes, widths: Sizes) -> Drawn:
+        new = heights, widths
+        if resize is not None and isinstance(resize.size, int):
+            new = plan.resize_shorter(heights, widths, resize.size, resize.max_size)
+        elif resize is not None:
+            fixed = _pair(resize.size)
+            new = np.full_like(heights, fixed[0]), np.full_like(widths, fixed[1])
+        lefts, tops = plan.center_crop_offsets(*new, *size)
+        window = Window(np.stack(new, axis=1), np.stack([lefts, tops], axis=1))
+        return Drawn(_whole_boxes(heights, widths), size, window)
+
+    return draw_boxes

@@ -1,0 +1,155 @@
+"""One step of an epoch, rendered: runs in memory and a plan in, a finished batch out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import CorruptError, DecodeError
+from penstock.plan import StepPlan
+from penstock.read.columns import NO_LABEL
+from penstock.read.layout import Layout
+from penstock.read.run_reader import Run
+from penstock.render import render_batch, status_message
+from penstock.serve.batch import IGNORED_LABEL, Batch
+from penstock.serve.memory import BatchMemory
+from penstock.serve.recipe import Draw, Recipe
+from penstock.serve.stats import Counters
+
+OnError = Literal["raise", "skip", "substitute"]
+IMAGE, LABEL, KEY = "image", "label", "key"
+_ERRORS_LISTED = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Renderer:
+    """Renders the steps of an epoch, one after the other, in one thread.
+
+    Bad samples under on_error: `raise` stops with the key, `skip` leaves them out of their batch,
+    `substitute` puts the next good sample of the batch in their place. All depend on the data alone.
+    """
+
+    layout: Layout
+    recipe: Recipe
+    fields: Sequence[str]
+    seed: int
+    epoch: int
+    threads: int
+    on_error: OnError
+    name_row: Callable[[int], str]
+    counters: Counters
+    memory: BatchMemory
+
+    def render(self, number: int, step: StepPlan, runs: dict[int, Run]) -> Batch:
+        """The batch of a step whose runs are in memory."""
+        images, bad = None, np.zeros(len(step.rows), np.bool_)
+        if IMAGE in self.fields:
+            images, bad = self._render_images(step, runs)
+        kept = self._choose_rows(bad)
+        if kept is not None:
+            images = None if images is None else images[kept]
+            step = StepPlan(step.rows[kept], step.valid[kept], step.draws[kept])
+        values = tuple(
+            images if name == IMAGE else self._column(name, step, runs) for name in self.fields
+        )
+        return Batch(values, valid=step.valid, rows=step.rows, epoch=self.epoch, step=number)
+
+    def _render_images(
+        self, step: StepPlan, runs: dict[int, Run]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        columns, rows = self.layout.columns, step.rows
+        # A damaged image has no size: any box will do, as it does not decode.
+        heights, widths = np.maximum(columns.height[rows], 1), np.maximum(columns.width[rows], 1)
+        drawn = self.recipe.draw(Draw(self.seed, self.epoch, step.draws), heights, widths)
+        places = self.layout.places[rows] + columns.image.offset[rows] - columns.span.offset[rows]
+        images, seeks = self._gather(rows, places, columns.image.size[rows], runs)
+        output = self.recipe.output
+        out = self.memory.take(output.shape(len(rows), drawn.size), output.element)
+        out, status = render_batch(
+            images,
+            drawn.boxes,
+            drawn.size,
+            window=drawn.window,
+            flips=drawn.flips,
+            seeks=seeks,
+            color=drawn.color,
+            output=output,
+            resample=self.recipe.resample,
+            out=out,
+            threads=self.threads,
+        )
+        bad = status != 0
+        for i in np.flatnonzero(bad & step.valid):
+            self._report(int(rows[i]), status_message(int(status[i])))
+        return out, bad
+
+    def _gather(
+        self,
+        rows: NDArray[np.int64],
+        places: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        runs: dict[int, Run],
+    ) -> tuple[list[memoryview], list[memoryview | bytes]]:
+        """The bytes and the seek table of each row, where they lie."""
+        images: list[memoryview] = []
+        seeks: list[memoryview | bytes] = []
+        numbers = self.layout.runs_of(rows)
+        firsts = self.layout.runs[numbers]
+        for row, run, first, place, size in zip(
+            rows.tolist(), numbers.tolist(), firsts.tolist(), places.tolist(), sizes.tolist()
+        ):
+            data = runs[run]
+            images.append(data.data.data[place : place + size])
+            seeks.append(b"" if data.seeks is None else data.seeks.table(row - first))
+        return images, seeks
+
+    def _report(self, row: int, reason: str) -> None:
+        key = self.name_row(row)
+        if self.on_error == "raise":
+            columns = self.layout.columns
+            raise DecodeError(
+                f"{key!r} in {self.layout.path_of(row)} at byte {columns.image.offset[row]}: {reason}. "
+                "on_error='skip' or 'substitute' goes on without it."
+            )
+        self.counters.error_count += 1
+        if len(self.counters.errors) < _ERRORS_LISTED:
+            self.counters.errors.append((key, reason))
+
+    def _choose_rows(self, bad: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+        """Which entries make up the batch; None if simply all."""
+        if not bad.any():
+            return None
+        good = np.flatnonzero(~bad)
+        if self.on_error == "skip":
+            return good
+        if not len(good):
+            raise DecodeError(f"none of a batch of {len(bad)} decodes: nothing to substitute with")
+        places = np.searchsorted(good, np.arange(len(bad)))
+        return np.where(bad, good[places % len(good)], np.arange(len(bad)))
+
+    def _column(self, name: str, step: StepPlan, runs: dict[int, Run]) -> Any:
+        columns = self.layout.columns
+        if name == LABEL:
+            return self._labels(step)
+        if name == KEY:
+            return [self.name_row(int(row)) for row in step.rows]
+        if name in columns.user:
+            column = columns.user[name]
+            return [column[int(row)].as_py() for row in step.rows]
+        field = columns.fields[name]
+        places = self.layout.places[step.rows] + field.offset[step.rows]
+        places -= columns.span.offset[step.rows]
+        data, _ = self._gather(step.rows, places, field.size[step.rows], runs)
+        return [bytes(item) for item in data]
+
+    def _labels(self, step: StepPlan) -> NDArray[np.int64]:
+        labels = self.layout.columns.label[step.rows]
+        missing = np.flatnonzero(labels == NO_LABEL)
+        if len(missing):
+            key = self.name_row(int(step.rows[missing[0]]))
+            raise CorruptError(f"{key!r} has no label: leave 'label' out of fields")
+        return np.where(step.valid, labels, IGNORED_LABEL)

@@ -1,0 +1,90 @@
+"""Which rows an epoch consists of: all of them, a subset, a weighted draw, or a mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from penstock.plan import draw_mixture, draw_weighted
+from penstock.read.dataset import Dataset
+from penstock.read.parts import Table
+
+Weights = ArrayLike | Literal["balanced"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Several data sets as one: in each epoch of `samples`, each has its share of `weights`.
+
+    Without `samples`, an epoch is as long as the data sets together. A data set is gone through whole
+    before any of its samples comes again, over the borders of epochs.
+    """
+
+    datasets: Sequence[Dataset]
+    weights: Sequence[float]
+    samples: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.datasets) != len(self.weights) or not self.datasets:
+            raise ValueError(f"{len(self.weights)} weights for {len(self.datasets)} data sets")
+        if any(dataset.rows is not None for dataset in self.datasets):
+            raise ValueError("a mixture takes whole data sets, not slices or filtered ones")
+
+
+class Sampling:
+    """The rows of each epoch, ascending; the same for the same seed and epoch."""
+
+    def __init__(
+        self, source: Dataset | Mixture, table: Table, weights: Weights, seed: int
+    ) -> None:
+        self._source, self._seed = source, seed
+        self._count, self._labels, self._bounds = (
+            len(table.columns),
+            table.columns.label,
+            table.bounds,
+        )
+        self._subset = None
+        if isinstance(source, Dataset) and source.rows is not None:
+            self._subset = np.sort(source.rows)
+        self._weights = None if weights is None else self._check_weights(weights)
+        if self._weights is not None and isinstance(source, Mixture):
+            raise ValueError("weights are of the samples of one data set; a mixture has its own")
+
+    def __len__(self) -> int:
+        if isinstance(self._source, Mixture) and self._source.samples is not None:
+            return self._source.samples
+        return self._count if self._subset is None else len(self._subset)
+
+    def rows(self, epoch: int, runs: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """None if simply all. `runs` are those of the data sets, which mixtures keep together."""
+        if isinstance(self._source, Mixture):
+            return draw_mixture(
+                runs,
+                self._bounds,
+                np.asarray(self._source.weights, np.float64),
+                seed=self._seed,
+                epoch=epoch,
+                count=len(self),
+            )
+        if self._weights is None:
+            return self._subset
+        drawn = draw_weighted(self._weights, seed=self._seed, epoch=epoch)
+        return drawn if self._subset is None else self._subset[drawn]
+
+    def _check_weights(self, weights: Weights) -> NDArray[np.float64]:
+        labels = self._labels if self._subset is None else self._labels[self._subset]
+        if isinstance(weights, str):
+            if weights != "balanced":
+                raise ValueError(f"weights is {weights!r}; give 'balanced' or a number per sample")
+            _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+            return 1.0 / counts[inverse]
+        array = np.asarray(weights, np.float64)
+        if array.shape != labels.shape:
+            raise ValueError(f"{array.shape} weights for {len(labels)} samples")
+        if isinstance(self._source, Dataset) and self._source.rows is not None:
+            array = array[np.argsort(self._source.rows, kind="stable")]
+        return array

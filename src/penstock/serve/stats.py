@@ -1,0 +1,62 @@
+"""What a loader has done so far: cheap counters, always on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Counters:
+    """Added to by the threads of an iteration; each field by one thread only."""
+
+    images: int = 0
+    batches: int = 0
+    wait_seconds: float = 0.0
+    read_wait_seconds: float = 0.0
+    render_seconds: float = 0.0
+    bytes_read: int = 0
+    queued: int = 0
+    seconds: float = 0.0
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    error_count: int = 0
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What `loader.stats()` says of all iterations so far.
+
+    wait_seconds: how long the training loop waited for data, of `seconds` that it iterated.
+    read_wait_seconds: how long rendering waited for bytes. render_seconds: how long it rendered.
+    queue_depth: finished batches that are waiting now.
+    errors: (key, reason) of the first bad samples; `error_count` of all.
+    """
+
+    images: int
+    batches: int
+    seconds: float
+    images_per_second: float
+    wait_seconds: float
+    read_wait_seconds: float
+    render_seconds: float
+    bytes_read: int
+    queue_depth: int
+    error_count: int
+    errors: tuple[tuple[str, str], ...]
+
+
+def summarise(counters: Counters) -> Stats:
+    """The counters as they are now."""
+    rate = counters.images / counters.seconds if counters.seconds else 0.0
+    return Stats(
+        images=counters.images,
+        batches=counters.batches,
+        seconds=counters.seconds,
+        images_per_second=rate,
+        wait_seconds=counters.wait_seconds,
+        read_wait_seconds=counters.read_wait_seconds,
+        render_seconds=counters.render_seconds,
+        bytes_read=counters.bytes_read,
+        queue_depth=counters.queued,
+        error_count=counters.error_count,
+        errors=tuple(counters.errors),
+    )

@@ -1,0 +1,122 @@
+"""What a loader can do to images in the native core, as values. Names and defaults are torchvision's.
+
+A list of them is a recipe: at most one crop (`RandomResizedCrop`, or `Resize` and/or `CenterCrop`), then flips
+and colours in the order below, `Normalize` last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.plan import jitter_range
+
+Interpolation = Literal["bilinear", "bicubic"]
+Strength = float | tuple[float, float]
+Triple = tuple[float, float, float]
+
+IMAGENET_MEAN: Triple = (0.485, 0.456, 0.406)
+IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
+
+
+def _check_pixels(name: str, size: int | tuple[int, int]) -> None:
+    sides = size if isinstance(size, tuple) else (size,)
+    if len(sides) > 2 or any(side < 1 for side in sides):
+        raise ValueError(f"{name} is {size}; give a number of pixels, or (height, width)")
+
+
+def _check_interpolation(interpolation: str) -> None:
+    if interpolation not in ("bilinear", "bicubic"):
+        raise ValueError(f"interpolation is {interpolation!r}; give 'bilinear' or 'bicubic'")
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop:
+    """A random part of the image, between `scale` of its area and with an aspect in `ratio`."""
+
+    size: int | tuple[int, int]
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    interpolation: Interpolation = "bilinear"
+
+    def __post_init__(self) -> None:
+        _check_pixels("size", self.size)
+        _check_interpolation(self.interpolation)
+
+
+@dataclass(frozen=True)
+class Resize:
+    """The whole image: its shorter side to `size`, or all of it to (height, width)."""
+
+    size: int | tuple[int, int]
+    max_size: int | None = None
+    interpolation: Interpolation = "bilinear"
+
+    def __post_init__(self) -> None:
+        _check_pixels("size", self.size)
+        _check_interpolation(self.interpolation)
+
+
+@dataclass(frozen=True)
+class CenterCrop:
+    """The middle of the image, with black around it where it is smaller."""
+
+    size: int | tuple[int, int]
+
+    def __post_init__(self) -> None:
+        _check_pixels("size", self.size)
+
+
+@dataclass(frozen=True)
+class RandomHorizontalFlip:
+    """Mirrored with probability `p`."""
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ValueError(f"p is {self.p}; a probability is from 0 to 1")
+
+
+@dataclass(frozen=True)
+class ColorJitter:
+    """Brightness, contrast and saturation times random factors, in random order, as on PIL images."""
+
+    brightness: Strength = 0.0
+    contrast: Strength = 0.0
+    saturation: Strength = 0.0
+
+    def __post_init__(self) -> None:
+        for strength in (self.brightness, self.contrast, self.saturation):
+            jitter_range(strength)
+
+
+@dataclass(frozen=True)
+class Lighting:
+    """AlexNet's colour noise: random amounts, normal with deviation `std`, of ImageNet's principal colours."""
+
+    std: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.std < 0:
+            raise ValueError(f"std is {self.std}; it must not be negative")
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """(x / 255 - mean) / std as floats: ToTensor and Normalize in one."""
+
+    mean: Triple = IMAGENET_MEAN
+    std: Triple = IMAGENET_STD
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+
+
+Transform = (
+    RandomResizedCrop
+    | Resize
+    | CenterCrop
+    | RandomHorizontalFlip
+    | ColorJitter
+    | Lighting
+    | Normalize
+)

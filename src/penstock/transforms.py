@@ -1,0 +1,25 @@
+"""What a loader can do to images: `Loader(..., transform=[RandomResizedCrop(224), RandomHorizontalFlip()])`."""
+
+from penstock.serve.transforms import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    CenterCrop,
+    ColorJitter,
+    Lighting,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+)
+
+__all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "CenterCrop",
+    "ColorJitter",
+    "Lighting",
+    "Normalize",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "Resize",
+]
