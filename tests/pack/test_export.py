@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import hashlib
 import json
 import pickle
 import warnings
@@ -110,6 +111,47 @@ def test_frames_to_folder_gives_the_listing_and_every_frame_back(
     export_samples(dataset, tmp_path / "out", to="folder", classes=dataset.classes)
     assert (tmp_path / "out/list.csv").read_text() == (original / "list.csv").read_text()
     files = {p.relative_to(original / "frames"): p for p in (original / "frames").rglob("*.jpg")}
+    found = list((tmp_path / "out/frames").rglob("*.jpg"))
+    assert len(found) == len(files)
+    for path in found:
+        assert path.read_bytes() == files[path.relative_to(tmp_path / "out/frames")].read_bytes()
+
+
+def test_a_folder_is_read_by_torchvision_with_the_same_labels(
+    shared: Path, tmp_path: Path, torchvision: Any
+) -> None:
+    from torchvision.datasets import ImageFolder
+
+    source = open_source(shared / "fixtures/efficient-pytorch")
+    export_samples(samples(source), tmp_path / "out", to="folder")
+    found = ImageFolder(str(tmp_path / "out")).samples
+    digest = {hashlib.sha256(Path(path).read_bytes()).digest(): label for path, label in found}
+    assert len(found) == len(source.names)
+    for sample in samples(source):
+        assert digest[hashlib.sha256(sample["jpg"]).digest()] == sample.label
+
+
+def test_a_packed_folder_comes_back_as_the_folder_it_was(tmp_path: Path) -> None:
+    for name in ("a b/1.jpg", "a b/x/2.x.jpg", "c/3.png"):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(9, 9, format="PNG" if name.endswith("png") else "JPEG"))
+    dataset = packed(tmp_path / "in", tmp_path / "p")
+    export_samples(dataset, tmp_path / "out", to="folder", classes=dataset.classes)
+    tree = {p.relative_to(tmp_path / "in") for p in (tmp_path / "in").rglob("*") if p.is_file()}
+    assert tree == {
+        p.relative_to(tmp_path / "out") for p in (tmp_path / "out").rglob("*") if p.is_file()
+    }
+    for path in tree:
+        assert (tmp_path / "in" / path).read_bytes() == (tmp_path / "out" / path).read_bytes()
+
+
+def test_webdataset_to_webdataset_is_read_by_webdataset_itself(
+    shared: Path, tmp_path: Path
+) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    source = open_source(shared / "fixtures/webdataset")
+    export_samples(packed(source, tmp_path / "p"), tmp_path / "out", to="webdataset")
     reader = webdataset.WebDataset(str(tmp_path / "out/shard-000000.tar"), shardshuffle=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # the package leaves its files open
