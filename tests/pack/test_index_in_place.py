@@ -6,18 +6,22 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from formats.making import make_example, photos, write_tfrecord
 from penstock import (
+    Loader,
     PackError,
     SourceError,
     index_dataset,
     open_dataset,
     open_source,
+    pack_dataset,
     verify_dataset,
 )
+from penstock.serve.transforms import RandomResizedCrop
 
 
 @pytest.mark.parametrize(
@@ -38,9 +42,12 @@ def test_the_index_gives_the_samples_of_the_source(shared: Path, tmp_path: Path,
     assert manifest.samples == len(source.names)
     assert verify_dataset(tmp_path) == []
     dataset = open_dataset(tmp_path)
-    for i, sample in enumerate(dataset):
-        wanted = source.read(i)
-        assert (sample.key, sample.label) == (wanted.key, wanted.label)
+    samples = [source.read(i) for i in range(len(source.names))]
+    by_key = {sample.key: sample for sample in samples}
+    assert len(by_key) == len(dataset)
+    for sample in dataset:
+        wanted = by_key[sample.key]
+        assert sample.label == wanted.label
         for field, data in wanted.items():
             if field == "mjpg":
                 frames = [frame.rstrip(b"\0") for frame in sample.split_frames()]
@@ -104,7 +111,7 @@ def test_decoded_arrays_are_not_indexed_but_packed(shared: Path, tmp_path: Path)
 
 
 def test_a_video_packed_into_a_tar_can_be_indexed_again(shared: Path, tmp_path: Path) -> None:
-    from penstock import index_tars, pack_dataset
+    from penstock import index_tars
 
     pack_dataset(shared / "fixtures/gulp", tmp_path / "p", order="source")
     before = list(open_dataset(tmp_path / "p"))
@@ -115,3 +122,33 @@ def test_a_video_packed_into_a_tar_can_be_indexed_again(shared: Path, tmp_path: 
     after = list(open_dataset(tmp_path / "p"))
     assert [s.split_frames() for s in after] == [s.split_frames() for s in before]
     assert [s.label for s in after] == [s.label for s in before]
+
+
+def test_rows_are_in_the_order_of_their_bytes(shared: Path, tmp_path: Path) -> None:
+    index_dataset(shared / "fixtures/efficient-pytorch", out=tmp_path)
+    offsets = open_dataset(tmp_path).index["jpg.offset"].to_pylist()
+    assert offsets == sorted(offsets)
+
+
+def test_the_loader_trains_from_a_database_as_from_its_packed_copy(
+    shared: Path, tmp_path: Path
+) -> None:
+    path = shared / "fixtures/sequential-imagenet/ILSVRC-train.lmdb"
+    index_dataset(path, out=tmp_path / "index")
+    pack_dataset(path, tmp_path / "packed", order="source")
+    found = {}
+    for name in ("index", "packed"):
+        with Loader(tmp_path / name, 12, transform=[RandomResizedCrop(32)], seed=3) as loader:
+            batches = [(images.copy(), labels.copy()) for images, labels in loader]
+        found[name] = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+    assert found["index"][0].shape == (48, 32, 32, 3)
+    for ours, theirs in zip(found["index"], found["packed"], strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_an_image_folder_is_indexed_file_by_file(tmp_path: Path) -> None:
+    for i, data in enumerate(photos(3)):
+        (tmp_path / f"in/{i % 2}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"in/{i % 2}/{i}.jpg").write_bytes(data)
+    index_dataset(tmp_path / "in", out=tmp_path / "index")
+    assert [sample.label for sample in open_dataset(tmp_path / "index")] == [0, 0, 1]

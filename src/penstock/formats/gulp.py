@@ -92,7 +92,7 @@ class GulpSource:
             object.__setattr__(self, name, value)
 
     @property
-    def files(self) -> Mapping[str, range]:
+    def files(self) -> Mapping[str, Sequence[int]]:
         rows: dict[int, list[int]] = {}
         for i, video in enumerate(self.videos):
             rows.setdefault(video.chunk, []).append(i)

@@ -141,8 +141,9 @@ class LmdbSource:
         return self.database.path.parent
 
     @property
-    def files(self) -> Mapping[str, range]:
-        return {self.database.path.name: range(len(self.entries))}
+    def files(self) -> Mapping[str, Sequence[int]]:
+        rows = sorted(range(len(self.entries)), key=lambda i: self.entries[i].offset)
+        return {self.database.path.name: rows}
 
     def read(self, i: int) -> Sample:
         """The value, decoded into a sample."""

@@ -60,8 +60,8 @@ class PlacedSource(Source, Protocol):
     def root(self) -> Path: ...
 
     @property
-    def files(self) -> Mapping[str, range]:
-        """The rows that lie in each file, by the file's name below `root`."""
+    def files(self) -> Mapping[str, Sequence[int]]:
+        """The rows that lie in each file, by its name below `root`, in the order of their bytes."""
 
     def locate(self, i: int) -> Located:
         """Sample `i` as it lies: only fields that are contiguous bytes of the file. SourceError if

@@ -198,7 +198,7 @@ class TFRecordSource:
         object.__setattr__(self, "mtimes", mtimes[self.file_of])
 
     @property
-    def files(self) -> Mapping[str, range]:
+    def files(self) -> Mapping[str, Sequence[int]]:
         return {
             file.path.name: range(*np.searchsorted(self.file_of, [k, k + 1]).tolist())
             for k, file in enumerate(self.records)

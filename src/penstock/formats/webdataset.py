@@ -134,7 +134,7 @@ class WebDatasetSource:
         object.__setattr__(self, "mtimes", mtimes)
 
     @property
-    def files(self) -> Mapping[str, range]:
+    def files(self) -> Mapping[str, Sequence[int]]:
         return {
             tar.path.name: range(*np.searchsorted(self.tar_of, [k, k + 1]).tolist())
             for k, tar in enumerate(self.tars)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock.errors import PackError, SourceChangedError, SourceError
 from penstock.formats.detect import find_format, open_source
+from penstock.formats.files import ImageFiles
 from penstock.formats.names import printable
 from penstock.formats.source import PlacedSource
 from penstock.formats.tar import scan_tar
@@ -33,6 +34,7 @@ from penstock.formats.webdataset import (
 from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
 from penstock.pack.durable import write_durable
 from penstock.pack.index import IndexBuilder, check_column_names
+from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, Manifest, write_manifest
 from penstock.pack.packer import REJECTED, count_cores
@@ -53,7 +55,7 @@ def index_dataset(
     workers: int | None = None,
     watcher: Watcher | None = None,
 ) -> Manifest:
-    """Indexes a data set where it lies: tars, a gulp directory, TFRecords or an LMDB database.
+    """Indexes a data set where it lies: tars, gulp chunks, TFRecords, an LMDB database, loose images.
 
     Index and manifest go beside the data, or into the folder `out`. Samples that cannot be read make
     it fail; with `on_error="skip"` they are left out and listed in `rejected.jsonl`.
@@ -66,6 +68,8 @@ def index_dataset(
         tars = find_tars(path)
         return _index_tars(tars, tars[0].parent, out, workers, watcher)
     source = open_source(path, format=format)
+    if isinstance(source, ImageFiles):
+        return index_files(source, _prepare(out, source.root), watcher=watcher)
     if not isinstance(source, PlacedSource):
         raise SourceError(
             f"{path}: its samples do not lie contiguous in files, so that it cannot be indexed "
@@ -97,12 +101,12 @@ def index_source(
     workers: int | None = None,
     watcher: Watcher | None = None,
 ) -> Manifest:
-    """Indexes an open source, a shard for each of its files."""
+    """Indexes an open source, a shard for each of its files, rows in the order of their bytes."""
     check_column_names(source.columns)
     target = _prepare(out, source.root)
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
     job = _Job(source, target, progress)
-    results = _run(job.index_file, list(source.files), workers)
+    results = _run(job.index_file, list(job.files), workers)
     if job.rejected and (on_error == "raise" or not any(r.record.samples for r in results)):
         lines = [f"  {printable(source.names[i])}: {reason}" for i, reason in sorted(job.rejected)]
         for result in results:
@@ -128,10 +132,13 @@ class _Job:
     progress: ProgressCounter
     rejected: list[tuple[int, str]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.files = self.source.files
+
     def index_file(self, name: str) -> ShardResult:
         """The index of one file of the source."""
         index = IndexBuilder(self.source.columns)
-        for i in self.source.files[name]:
+        for i in self.files[name]:
             try:
                 self._add_sample(index, i, name)
             except SourceChangedError as error:
