@@ -30,7 +30,7 @@ from penstock.serve.transforms import Transform
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-WINDOW_BYTES = 128 << 20
+WINDOW_BYTES = 96 << 20
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Loader:
         fields: of `image`, `label`, `key`, raw fields of the samples (`json`, `mask.png`: bytes) and index columns.
         weights: how often samples come: a number each, or `balanced` for equal classes.
         on_error: what to do with samples that do not decode: `raise`, `skip`, or `substitute` another of the batch.
-        window: over how many samples to shuffle; `auto` is about 128 MiB of them, None all.
+        window: over how many samples to shuffle; `auto` is about 96 MiB of them, None all.
         rank, world_size: torch.distributed's, or those of the environment, unless given.
         threads: for rendering; as many as cores unless given. prefetch: how many batches to keep ready.
         """
