@@ -17,7 +17,7 @@ from penstock.errors import MissingExtraError
 from penstock.read.dataset import Dataset
 from penstock.serve import loader
 from penstock.serve.batch import Batch
-from penstock.serve.memory import BatchMemory
+from penstock.serve.memory import LoaderMemory
 from penstock.serve.sampling import Mixture
 
 try:
@@ -54,9 +54,9 @@ class Loader(loader.Loader):
         if self.device.type != "cpu":
             self._pipeline = self._pipeline.leave_bytes()
 
-    def _make_memory(self) -> BatchMemory:
+    def _make_memory(self) -> LoaderMemory:
         pins = self.device.type == "cuda"
-        return BatchMemory(_allocate_pinned) if pins else super()._make_memory()
+        return LoaderMemory(_allocate_pinned if pins else None)
 
     def _deliver(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         tensors = map(self._convert, batches)

@@ -28,6 +28,7 @@ from penstock.pack import workshop as ws
 from penstock.pack.cut import cut_shards, order_rows
 from penstock.pack.describe import Described, describe_sample
 from penstock.pack.durable import write_durable
+from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
@@ -48,6 +49,7 @@ class PackOptions:
     seed: int = 0
     shrink: Shrink | None = None
     on_error: Literal["raise", "skip"] = "raise"
+    encode: Encode | None = None
 
     def __post_init__(self) -> None:
         if self.shard_size < 1:
@@ -81,26 +83,31 @@ def pack_dataset(
     destination: str | os.PathLike[str],
     *,
     listing: str | os.PathLike[str] | None = None,
+    format: str | None = None,
     shard_size: int = DEFAULT_SHARD_SIZE,
     order: Literal["shuffled", "source"] = "shuffled",
     seed: int = 0,
     shrink: Shrink | None = None,
+    encode: Encode | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     workers: int | None = None,
     watcher: Watcher | None = None,
 ) -> PackSummary:
-    """Packs an image folder, or the images that a CSV or JSON Lines `listing` names, into shards.
+    """Packs a source of any layout, or the images that a CSV or JSON Lines `listing` names, into shards.
+
+    The layout is found by its content, unless `format` names it (see docs/formats.md). Encoded
+    images go in as they are; decoded arrays as `.npy`, or as images if `encode` says how.
 
     Run again after it was killed, it goes on where it stopped and ends with the same bytes.
     `watcher` is called with a `Progress` as work gets done, from worker threads, one at a time.
 
         pack_dataset("imagenet/train", "shards/train")
     """
-    options = PackOptions(shard_size, order, seed, shrink, on_error)
+    options = PackOptions(shard_size, order, seed, shrink, on_error, encode)
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; it must be at least 1")
     if isinstance(source, (str, os.PathLike)):
-        source = open_source(source, listing=listing)
+        source = open_source(source, listing=listing, format=format)
     check_column_names(source.columns)
     return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
 
@@ -217,6 +224,8 @@ class _Job:
 
     def _read(self, row: int) -> Described:
         sample = self.source.read(row)
+        if self.options.encode is not None:
+            sample = encode_sample(sample, self.options.encode)
         if self.options.shrink is not None:
             sample = shrink_sample(sample, self.options.shrink)
         return describe_sample(sample)
@@ -233,6 +242,8 @@ class _Job:
     def _recipe(self) -> dict[str, Any]:
         recipe = asdict(self.options)
         del recipe["on_error"]
+        if recipe["encode"] is None:
+            del recipe["encode"]
         return recipe
 
     def recipe(self) -> dict[str, Any]:

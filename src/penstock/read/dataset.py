@@ -161,7 +161,8 @@ class Dataset(Sequence[Sample]):
         finally:
             os.close(fd)
         columns = {name: values[name] for name in user_columns(row.schema)}
-        return Sample(values[KEY], data, values[LABEL], columns)
+        frames = {f: values[f"{f}.frames"] for f in data if values.get(f"{f}.frames") is not None}
+        return Sample(values[KEY], data, values[LABEL], columns, frames=frames)
 
     def _read_field(self, fd: int, path: Path, field: str, values: dict[str, Any]) -> bytes:
         offset, size = values[f"{field}.offset"], values[f"{field}.size"]

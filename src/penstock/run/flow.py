@@ -91,7 +91,7 @@ class Flow:
     ) -> Flow:
         """`fn(item)` for each item, by `workers` processes or threads, or inline if 0.
 
-        Each item exactly once, in order unless `ordered=False`, at most `buffer` (2 per worker)
+        Each item exactly once, in order unless `ordered=False`, at most `buffer` (8 per worker)
         ahead. `on_error`: "raise", "skip" (logged), or a function of the WorkerError whose value
         stands in. `start`: "fork", "spawn" or "forkserver". Randomness: `item_rng`, see `seeding`.
         """
@@ -99,7 +99,7 @@ class Flow:
         if not callable(on_error):
             _check_choice("on_error", on_error, ("raise", "skip"))
         workers = _check_count("workers", workers, 0)
-        buffer = _check_count("buffer", 2 * workers if buffer is None else buffer, workers)
+        buffer = _check_count("buffer", 8 * workers if buffer is None else buffer, workers)
         get_context(start)
         ordered = ordered or workers == 0
         stage = Map(fn, workers, kind, ordered, buffer, on_error, check_seed(seed), start)

@@ -13,22 +13,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from penstock.errors import MissingExtraError, SourceError
 from penstock.formats.safe_pickle import load_pickle
 
 KEYS = b"__keys__"
 MAP_SIZE = 1 << 40  # address space, not disk: the file grows with what is written
 COMMIT_EVERY = 5000
-_open: weakref.WeakValueDictionary[tuple[int, int, int], Any] = weakref.WeakValueDictionary()
+_open: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
 
 
 class LmdbRecords(Sequence[Any]):
-    """[key, value] of an LMDB as bytes, in the order of its keys; opened in each process."""
+    """[key, value] of an LMDB as bytes, in the order of its keys."""
 
     def __init__(self, path: str, keys: list[bytes] | None = None) -> None:
         self.path = os.path.abspath(path)
         self._environment: Any = None
-        self._process = -1
         if keys is None:
             with self._begin() as transaction:
                 keys = _read_keys(transaction, self.path)
@@ -46,14 +47,14 @@ class LmdbRecords(Sequence[Any]):
             return self._decode(key, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_environment": None, "_process": -1}
+        return {**self.__dict__, "_environment": None}
 
     def _decode(self, key: bytes, value: memoryview) -> Any:
         return [key, bytes(value)]
 
     def _begin(self) -> Any:
-        if self._process != os.getpid():  # an environment must not cross a fork
-            self._environment, self._process = open_environment(self.path), os.getpid()
+        if self._environment is None:
+            self._environment = open_environment(self.path)
         return self._environment.begin(buffers=True)
 
 
@@ -62,17 +63,31 @@ class LmdbItems(LmdbRecords):
 
     def _decode(self, key: bytes, value: memoryview) -> Any:
         try:
-            return load_pickle(value)
+            return _make_writable(load_pickle(value))
         except ValueError as error:
             raise SourceError(f"{self.path}: the value of {key!r}: {error}") from error
 
 
+def _make_writable(value: Any) -> Any:
+    """The value with arrays that may be changed in place, as those of pickle are."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list | tuple):
+        return type(value)(_make_writable(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _make_writable(item) for key, item in value.items()}
+    return value
+
+
 def open_environment(path: str) -> Any:
-    """The LMDB at `path`, a file or a directory, for reading; one per process and file."""
+    """The LMDB at `path`, a file or a directory, for reading; one per process and file.
+
+    Read-only and without locks there is nothing in an environment that a fork could spoil.
+    """
     if not os.path.exists(path):
         raise SourceError(f"no LMDB at {path}")
     status = os.stat(path)
-    identity = (os.getpid(), status.st_dev, status.st_ino)
+    identity = (status.st_dev, status.st_ino)
     environment = _open.get(identity)  # lmdb refuses to open a file twice in one process
     if environment is None:
         environment = _open[identity] = _open_new(path)

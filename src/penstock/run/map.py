@@ -102,7 +102,11 @@ class Map(Stage):
 
 
 def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Iterator[Any]:
-    """Keep `buffer` tasks in the pool and give the results, in the order of the items if asked."""
+    """Keep the pool busy with up to `buffer` tasks; results in the order of the items if asked.
+
+    The pool is refilled when half of its tasks are done, not one by one: workers and consumer
+    wake each other less often, which is most of what a small item costs.
+    """
     finished: dict[int, Any] = {}
     submitted = given = 0
 
@@ -116,8 +120,9 @@ def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Itera
         pool.submit(submitted, at.start + submitted * at.step, item)
         submitted += 1
         if submitted - given >= buffer:
-            yield take()
-            given += 1
+            while submitted - given > buffer // 2:
+                yield take()
+                given += 1
     while given < submitted:
         yield take()
         given += 1

@@ -24,12 +24,16 @@ import numpy.typing as npt
 
 from penstock.run.segment import Blocks, Segment
 
-INLINE = 1024  # bytes: what is smaller goes with the message itself
+INLINE = 512  # bytes: what is smaller goes with the message itself
 ALIGN = 64
 KEEP = 64 << 20  # bytes of shared memory that one end may hold before it is given copies
-MAX_IN_FLIGHT = 16  # messages one way: far below what a socket's buffer holds
-MAX_PARTS = 256  # buffers and releases that one message lists, which bounds its size
-_MESSAGE = 1 << 16
+# The longest message is about 1.2 KB; 64 of them are below what a socket's buffer holds, so that a
+# sender which keeps to MAX_IN_FLIGHT never blocks.
+MAX_IN_FLIGHT = 64
+MAX_PARTS = 64  # buffers and releases that one message lists, which bounds its size
+SEND_BUFFER = 1 << 18
+_MESSAGE = 1 << 14  # bytes: more than any message is long
+_PLAIN = frozenset("biufcSUmM")  # dtypes whose `str` says everything about them
 
 
 class Port:
@@ -132,6 +136,8 @@ class Port:
 def make_ports() -> tuple[Port, Port]:
     """Two connected ports: keep one, give the other to the child process."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (here, there):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
     first, second = Segment(), Segment()
     return Port(here, first, second), Port(there, second, first)
 
@@ -153,8 +159,8 @@ def dump(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        if type(value) is np.ndarray and not value.flags.forc and not value.dtype.hasobject:
-            return np.ascontiguousarray(value).__reduce_ex__(5)  # else it would be pickled inside
+        if type(value) is np.ndarray and value.size and value.dtype.kind in _PLAIN:
+            return _reduce_array(value)
         torch = sys.modules.get("torch")
         if torch is not None and type(value) is torch.Tensor:
             try:
@@ -162,6 +168,17 @@ class _Pickler(pickle.Pickler):
             except (RuntimeError, TypeError):  # on a device, with a gradient, bfloat16, …
                 pass
         return NotImplemented
+
+
+def _reduce_array(array: npt.NDArray[Any]) -> Any:
+    """A third of the time of NumPy's own, and apart from the pickle for strided arrays too."""
+    order = "F" if array.flags.fnc else "C"
+    whole: Any = array if array.flags.forc else np.ascontiguousarray(array)
+    return _make_array, (pickle.PickleBuffer(whole), array.dtype.str, array.shape, order)
+
+
+def _make_array(buffer: Any, dtype: str, shape: tuple[int, ...], order: Any) -> npt.NDArray[Any]:
+    return np.frombuffer(buffer, dtype).reshape(shape, order=order)
 
 
 def _make_tensor(array: npt.NDArray[Any]) -> Any:

@@ -241,6 +241,7 @@ class _Links:
             elif kind == b"B":
                 self._poller.unregister(socket)
                 del self._credit[socket]
+                socket.close(LINGER)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from penstock.read.parts import Table
 from penstock.serve.batch import Batch
 from penstock.serve.describe import describe_loader
 from penstock.serve.iteration import iterate
-from penstock.serve.memory import BatchMemory
+from penstock.serve.memory import LoaderMemory
 from penstock.serve.pipeline import divide_transform
 from penstock.serve.python_stage import PythonPart, Workers, run_inline
 from penstock.serve.python_steps import Collate, PythonSteps
@@ -33,7 +33,7 @@ from penstock.serve.substitution import OnError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-WINDOW_BYTES = 128 << 20
+WINDOW_BYTES = 96 << 20
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Loader:
         fields: of `image`, `label`, `key`, raw fields of the samples (`json`, `mask.png`: bytes) and index columns.
         weights: how often samples come: a number each, or `balanced` for equal classes.
         on_error: what to do with samples that do not decode: `raise`, `skip`, or `substitute` another of the batch.
-        window: over how many samples to shuffle; `auto` is about 128 MiB of them, None all.
+        window: over how many samples to shuffle; `auto` is about 96 MiB of them, None all.
         rank, world_size: torch.distributed's, or those of the environment, unless given.
         threads: for rendering; as many as cores unless given. prefetch: how many batches to keep ready.
         """
@@ -139,7 +139,7 @@ class Loader:
         self._epoch = self._start = 0
         self._position = (0, 0)
         self._counters = Counters()
-        self._memory: tuple[int, BatchMemory] | None = None
+        self._memory: LoaderMemory | None = None
         self._plan_of: tuple[int, EpochPlan] | None = None
         self._open: list[Generator[Batch, None, None]] = []
 
@@ -172,6 +172,7 @@ class Loader:
         """Ends the threads of all iterations. Again is fine; so is iterating anew."""
         for batches in list(self._open):
             batches.close()
+        self._memory = LoaderMemory()
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is of this epoch: from its start, or from where a loaded state stands in it.
@@ -280,9 +281,7 @@ class Loader:
         return batch.replace(value) if type(value) is tuple else value
 
     def _renderer(self, epoch: int) -> Renderer:
-        # After a fork, a lock of the parent may be held for ever.
-        if self._memory is None or self._memory[0] != os.getpid():
-            self._memory = (os.getpid(), self._make_memory())
+        self._memory = self._make_memory() if self._memory is None else self._memory.here()
         return Renderer(
             layout=self._layout,
             recipe=self._pipeline.recipe,
@@ -293,11 +292,11 @@ class Loader:
             on_error=self._on_error,
             name_row=self._table.name_row,
             counters=self._counters,
-            memory=self._memory[1],
+            memory=self._memory,
         )
 
-    def _make_memory(self) -> BatchMemory:
-        return BatchMemory()
+    def _make_memory(self) -> LoaderMemory:
+        return LoaderMemory()
 
     def _split(self) -> Split:
         last: Literal["drop", "short"] = "drop" if self.drop_last else "short"

@@ -7,6 +7,7 @@ more references than the pool's own.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -15,7 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.read.run_reader import Arenas
+
 _KEPT = 8
+Allocate = Callable[[int], NDArray[np.uint8]]
 
 
 def _find_free(owners: list[NDArray[Any]], size: int, references: int) -> NDArray[Any] | None:
@@ -41,14 +45,11 @@ def _allocate(size: int) -> NDArray[np.uint8]:
 class BatchMemory:
     """Arrays for batches of any shape, out of what `allocate` gives for a number of bytes. Thread-safe."""
 
-    def __init__(self, allocate: Callable[[int], NDArray[np.uint8]] | None = None) -> None:
+    def __init__(self, allocate: Allocate | None = None) -> None:
         self._allocate = allocate or _allocate
         self._owners: list[NDArray[Any]] = []
         self._references = _count_own_references()
         self._lock = threading.Lock()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return BatchMemory, (self._allocate,)
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """An array that no batch still alive shares memory with; its content is arbitrary."""
@@ -60,3 +61,17 @@ class BatchMemory:
                 self._owners.append(owner)
                 del self._owners[:-_KEPT]
             return owner[:size].view(dtype).reshape(shape)
+
+
+class LoaderMemory:
+    """What a loader keeps from one epoch to the next: memory for batches and for runs."""
+
+    def __init__(self, allocate: Allocate | None = None) -> None:
+        self.owner = os.getpid()
+        self._allocate = allocate
+        self.batches = BatchMemory(allocate)
+        self.arenas = Arenas()
+
+    def here(self) -> LoaderMemory:
+        """This one, or after a fork a new one: a lock of the parent's may be held for ever."""
+        return self if self.owner == os.getpid() else LoaderMemory(self._allocate)

@@ -69,7 +69,7 @@ class PythonPart:
         count, height, width = pictures.shape[:3]
         boxes = np.tile([0, 0, width, height], (count, 1))
         shape = self.output.shape(count, (height, width))
-        out = self.renderer.memory.take(shape, self.output.element)
+        out = self.renderer.memory.batches.take(shape, self.output.element)
         options: dict[str, Any] = {"output": self.output, "threads": self.renderer.threads}
         return render_batch(list(pictures), boxes, (height, width), out=out, **options)[0]
 
