@@ -21,7 +21,7 @@ from penstock.serve.batch import Batch
 from penstock.serve.describe import describe_loader
 from penstock.serve.iteration import iterate
 from penstock.serve.memory import LoaderMemory
-from penstock.serve.pipeline import divide_transform
+from penstock.serve.pipeline import Pipeline, divide_transform
 from penstock.serve.python_stage import PythonPart, Workers, run_inline
 from penstock.serve.python_steps import Collate, PythonSteps
 from penstock.serve.rank import find_rank
@@ -126,7 +126,10 @@ class Loader:
         self._table = _read_table(self.dataset, self.fields)
         columns = self._table.columns
         common_size = _common_size(columns.height, columns.width)
-        self._pipeline = divide_transform(transform, common_size, collates=collate_fn is not None)
+        self._pipeline = Pipeline(None)
+        if IMAGE in self.fields:
+            collates = collate_fn is not None
+            self._pipeline = divide_transform(transform, common_size, collates=collates)
         self._in_python = IMAGE in self.fields and bool(self._pipeline.steps or collate_fn)
         self._collate_fn, self._start_method = collate_fn, start_method
         cores = len(os.sched_getaffinity(0))
