@@ -26,7 +26,8 @@ from penstock.run.segment import Blocks, Segment
 
 INLINE = 512  # bytes: what is smaller goes with the message itself
 ALIGN = 64
-KEEP = 64 << 20  # bytes of shared memory that one end may hold before it is given copies
+KEEP = 64 << 20  # bytes of shared memory that one end may hold before it is given copies;
+KEEP_MESSAGES = 3  # but always room for so many messages, as large as they may be
 # The longest message is about 1.2 KB; 64 of them are below what a socket's buffer holds, so that a
 # sender which keeps to MAX_IN_FLIGHT never blocks.
 MAX_IN_FLIGHT = 64
@@ -104,7 +105,7 @@ class Port:
     def _read(self, offset: int, sizes: list[int]) -> list[memoryview]:
         size = sum(map(_align, sizes))
         block = self._incoming.view(offset, size)
-        if self._kept + size > KEEP:
+        if self._kept + size > max(KEEP, KEEP_MESSAGES * size):
             block = block.copy()
             self._released.append((offset, 0))
         else:

@@ -6,12 +6,16 @@ without torch everything stays NumPy.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+
+from penstock.serve.memory import BatchMemory
 
 
 def is_picture(value: Any) -> bool:
@@ -33,14 +37,14 @@ def stack_pictures(values: Sequence[Any]) -> NDArray[np.uint8] | None:
     arrays = [np.asarray(value) for value in values]
     if any(array.shape != arrays[0].shape for array in arrays):
         return None
-    return np.stack(arrays)
+    return _stack(arrays)
 
 
 def collate(values: Sequence[Any], *, tensors: bool) -> Any:
     """One value of each sample to one of the batch; with `tensors`, numbers and arrays become tensors."""
     first = values[0]
     if isinstance(first, Image.Image):
-        return np.stack([np.asarray(value) for value in values])
+        return _stack([np.asarray(value) for value in values])
     if isinstance(first, (str, bytes)):
         return list(values)
     if isinstance(first, Mapping):
@@ -54,16 +58,37 @@ def collate(values: Sequence[Any], *, tensors: bool) -> Any:
     return _stack_arrays(values, tensors)
 
 
+def _stack(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """np.stack into memory of batches that are gone."""
+    dtype = np.result_type(*arrays)
+    if dtype.hasobject or any(array.shape != arrays[0].shape for array in arrays):
+        return np.stack(arrays)  # which explains what is wrong
+    return np.stack(
+        arrays, out=_find_memory(os.getpid()).take((len(arrays), *arrays[0].shape), dtype)
+    )
+
+
+@lru_cache(maxsize=1)
+def _find_memory(pid: int) -> BatchMemory:
+    """That of this process: after a fork, a lock of the parent's may be held for ever."""
+    return BatchMemory()
+
+
 def _stack_tensors(values: Sequence[Any]) -> Any:
     import torch
 
-    return torch.stack([value.as_subclass(torch.Tensor) for value in values])
+    tensors = [value.as_subclass(torch.Tensor) for value in values]
+    try:
+        arrays = [tensor.numpy() for tensor in tensors]
+    except (RuntimeError, TypeError):  # on a device, with a gradient, bfloat16, ...
+        return torch.stack(tensors)
+    return torch.from_numpy(_stack(arrays))
 
 
 def _stack_arrays(values: Sequence[Any], tensors: bool) -> Any:
     if not isinstance(values[0], (int, float, np.generic, np.ndarray)):
         return list(values)
-    array = np.stack([np.asarray(value) for value in values])
+    array = _stack([np.asarray(value) for value in values])
     if not tensors:
         return array
     import torch
