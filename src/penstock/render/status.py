@@ -16,6 +16,9 @@ class Status(IntEnum):
     TOO_LARGE = 5
 
 
+# Pillow is the judge: it decodes what the core does not know, and some of what the core calls damaged.
+LEFT_TO_PILLOW = (Status.UNSUPPORTED, Status.TRUNCATED, Status.CORRUPT)
+
 _MESSAGES = {
     Status.OK: "fine",
     Status.UNSUPPORTED: "a kind of image that the native decoder leaves to Pillow",
