@@ -22,7 +22,7 @@ def make_key(name: str) -> str:
     key = split_path(name + ".")[0]
     if any(part in ("", ".", "..") for part in name.split("/")):
         key = split_path(name.replace("/", "\0") + ".")[0].replace("%00", "%2F")
-    return key
+    return name if key == name else key  # not a second string of the same text
 
 
 def keep_key(key: str) -> str:
