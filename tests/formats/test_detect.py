@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -70,6 +71,12 @@ def test_the_layout_can_be_named(shared: Path) -> None:
     assert len(open_source(FIXTURES / "gulp-source", format="frames").names) == 12
     with pytest.raises(ValueError, match=f"must be one of {', '.join(OPENERS)}"):
         open_source(FIXTURES / "gulp", format="zip")
+
+
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SourceError, match="neither a file nor a folder"):
+        open_source(tmp_path / "pipe")
 
 
 def test_what_is_nothing_we_know_is_an_error_that_names_the_choices(tmp_path: Path) -> None:

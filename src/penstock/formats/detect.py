@@ -75,6 +75,8 @@ def find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[st
         raise SourceError(f"{path}: no such file or directory")
     if path.is_dir():
         return _look_at_folder(path)
+    if not path.is_file():
+        raise SourceError(f"{path}: neither a file nor a folder")
     name = _look_at_file(path)
     if name is None:
         raise SourceError(

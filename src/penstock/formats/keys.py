@@ -13,6 +13,8 @@ def make_key(name: str) -> str:
 
     `unescape_key` gives the name back, but for the empty one, whose key is `%`.
     """
+    if name.isascii() and name.isalnum():
+        return name
     try:
         name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a lone surrogate, as JSON can write one
