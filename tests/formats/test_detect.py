@@ -59,6 +59,14 @@ def test_hugging_face_folders_are_recognised(tmp_path: Path) -> None:
     assert find_format(tmp_path / "saved")[0] == "arrow"
 
 
+def test_classes_beside_the_tars_they_came_in_are_an_image_folder(tmp_path: Path) -> None:
+    for name in ("n01", "n02"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.JPEG").write_bytes(photos(1)[0])
+        (tmp_path / f"{name}.tar").write_bytes(b"")
+    assert find_format(tmp_path)[0] == "folder"
+
+
 def test_several_databases_in_a_folder_are_not_guessed_at(shared: Path) -> None:
     with pytest.raises(SourceError, match="several databases .*say which one"):
         open_source(FIXTURES / "tensorpack-arrays")
