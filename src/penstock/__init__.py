@@ -18,6 +18,7 @@ from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.shrink import Shrink
 from penstock.pack.verify import Problem, verify_dataset
 from penstock.read.dataset import Dataset, open_dataset
+from penstock.run.flow import Flow
 from penstock.sample import Sample
 from penstock.serve.batch import Batch
 from penstock.serve.loader import Loader
@@ -31,6 +32,7 @@ __all__ = [
     "Dataset",
     "DecodeError",
     "Encode",
+    "Flow",
     "Loader",
     "MissingExtraError",
     "Mixture",

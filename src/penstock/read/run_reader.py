@@ -70,17 +70,21 @@ class RunReader:
         read_run: ReadRun,
         sizes: NDArray[np.int64],
         *,
+        arenas: Arenas | None = None,
         start: int = 0,
         ahead: int = 2,
         threads: int = 2,
     ) -> None:
-        """`read_run(run, memory)` fills the first `sizes[run]` bytes of memory. Begins at step `start`."""
+        """`read_run(run, memory)` fills the first `sizes[run]` bytes of memory. Begins at step `start`.
+
+        `arenas` may be those of readers before: memory that was touched once is quicker to fill.
+        """
         wanted = schedule.last >= start
         self._runs = schedule.runs[wanted].tolist()
         self._first = schedule.first[wanted].tolist()
         self._last = dict(zip(self._runs, schedule.last[wanted].tolist(), strict=True))
         self._read_run, self._sizes, self._ahead = read_run, sizes, ahead
-        self._arenas = Arenas()
+        self._arenas = arenas or Arenas()
         self._change = threading.Condition()
         self._step = start
         self._next = 0
@@ -113,7 +117,8 @@ class RunReader:
             self._change.notify_all()
         for thread in self._threads:
             thread.join()
-        self._ready.clear()
+        while self._ready:
+            self._arenas.give(self._ready.popitem()[1].data)
 
     def take(self, runs: list[int]) -> dict[int, Run]:
         """The runs of the current step, as soon as they are there."""
