@@ -98,7 +98,7 @@ class Call:
         (np.dtype("u1"), "_Dtype"),
         (int, r"builtin\w*\.(int|long)"),
     ],
-    ids=str,
+    ids=["system", "eval", "function", "objects", "records", "times", "path", "dtype", "class"],
 )
 def test_anything_else_is_refused_by_name(value: Any, named: str) -> None:
     for protocol in (2, 4, 5):

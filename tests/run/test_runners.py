@@ -217,6 +217,12 @@ def test_a_result_that_cannot_leave_its_process_is_an_error_with_a_position() ->
         read(flow)
 
 
+def test_an_item_that_cannot_reach_a_worker_is_an_error_with_a_position() -> None:
+    flow = Flow.of([1, threading.Lock()]).map(id, 1, start="fork")
+    with pytest.raises(TypeError, match="item 1 cannot be sent to a worker"):
+        read(flow)
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -62,6 +62,8 @@ class WorkerProcesses:
             worker.port.send(number, (position, item))
         except (BrokenPipeError, ConnectionResetError):
             raise self._make_death(worker) from None
+        except Exception as error:
+            raise TypeError(f"item {position} cannot be sent to a worker: {error}") from error
 
     def take(self) -> tuple[int, Any]:
         """The number and the result of some finished task. Waits for one."""
