@@ -241,7 +241,7 @@ class _Links:
             elif kind == b"B":
                 self._poller.unregister(socket)
                 del self._credit[socket]
-                socket.close(LINGER)
+                socket.close(0)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.errors import WorkerError
 from penstock.run.child import Child, check_crosses
-from penstock.run.port import MAX_IN_FLIGHT, Port
+from penstock.run.port import Port
 from penstock.run.task import Failure, Task
 
 
@@ -53,13 +53,15 @@ class WorkerProcesses:
     def submit(self, number: int, position: int, item: Any) -> None:
         """Give a task to the worker with the least to do."""
         worker = min(self._workers, key=self._load)
-        while self._load(worker) >= MAX_IN_FLIGHT:
-            self._receive()
-            worker = min(self._workers, key=self._load)
         self._tasks[worker][number] = position
         worker.busy = True
         try:
-            worker.port.send(number, (position, item))
+            message = worker.port.pack(number, (position, item))
+            # Never wait here: the worker may be waiting for us to read its results.
+            while not worker.port.try_send(message):
+                self._receive()
+        except WorkerError:
+            raise
         except (BrokenPipeError, ConnectionResetError):
             raise self._make_death(worker) from None
         except Exception as error:
