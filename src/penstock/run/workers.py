@@ -53,19 +53,15 @@ class WorkerProcesses:
     def submit(self, number: int, position: int, item: Any) -> None:
         """Give a task to the worker with the least to do."""
         worker = min(self._workers, key=self._load)
-        self._tasks[worker][number] = position
-        worker.busy = True
         try:
             message = worker.port.pack(number, (position, item))
-            # Never wait here: the worker may be waiting for us to read its results.
-            while not worker.port.try_send(message):
-                self._receive()
-        except WorkerError:
-            raise
-        except (BrokenPipeError, ConnectionResetError):
-            raise self._make_death(worker) from None
         except Exception as error:
             raise TypeError(f"item {position} cannot be sent to a worker: {error}") from error
+        self._tasks[worker][number] = position
+        worker.busy = True
+        # Never wait to send: the worker may be waiting for us to read its results.
+        while not self._try_send(worker, message):
+            self._receive()
 
     def take(self) -> tuple[int, Any]:
         """The number and the result of some finished task. Waits for one."""
@@ -79,6 +75,12 @@ class WorkerProcesses:
             worker.port.close()
         for worker in self._workers:
             worker.close()
+
+    def _try_send(self, worker: Child, message: bytes) -> bool:
+        try:
+            return worker.port.try_send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._make_death(worker) from None
 
     def _load(self, worker: Child) -> int:
         return len(self._tasks[worker])
