@@ -109,7 +109,7 @@ def test_an_error_of_the_sender_is_raised_at_both_ends(address: str) -> None:
 
 def test_an_item_that_cannot_be_sent_is_an_error(address: str) -> None:
     sender = Sender(Flow.of([1, object()]), address)
-    with pytest.raises(WorkerError, match="a object cannot be sent"):
+    with pytest.raises(WorkerError, match="a value of type object cannot be sent"):
         list(Flow.receive(address))
     assert isinstance(sender.join(), TypeError)
 
