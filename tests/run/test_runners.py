@@ -298,6 +298,18 @@ def test_workers_die_with_a_parent_that_is_killed() -> None:
     script.communicate()
 
 
+def test_spawned_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    head = "import os, signal\nfrom penstock import Flow\n"
+    main = "if __name__ == '__main__':\n    list(Flow.of(range(9)).map(wait, 1, start='spawn'))\n"
+    (tmp_path / "script.py").write_text(head + WAIT + main)
+    command = [sys.executable, str(tmp_path / "script.py")]
+    script = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    pid = int(script.stdout.readline())
+    script.kill()
+    wait_for_end(pid)
+    script.communicate()
+
+
 def test_workers_survive_the_end_of_the_thread_that_started_them() -> None:
     script = run_script(
         "passed = iter(Flow.of(range(9)).map(abs, 2, start='fork'))\n"
