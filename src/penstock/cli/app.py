@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import penstock
-from penstock.cli import contact, inspecting, packing
+from penstock.cli import contact, doctoring, inspecting, measuring, packing
 from penstock.cli.terminal import say
 from penstock.errors import PenstockError
 
@@ -27,6 +27,8 @@ app.command("index")(packing.index)
 app.command("verify")(inspecting.verify)
 app.command("info")(inspecting.info)
 app.command("show")(contact.show)
+app.command("bench")(measuring.bench)
+app.command("doctor", cls=doctoring.DoctorCommand)(doctoring.doctor)
 
 
 def _print_version(wanted: bool) -> None:

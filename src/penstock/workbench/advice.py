@@ -144,7 +144,9 @@ def _about_storage(bench: Bench, need: Need | None, cause: Cause) -> Finding | N
         return Finding("storage", says)
     needed = need.rate * cold.image_bytes / 1e6
     if fits and cause is not Cause.STORAGE:
-        return Finding("storage", says, f"The first epoch needs {needed:,.0f} MB/s and will be slower.")
+        return Finding(
+            "storage", says, f"The first epoch needs {needed:,.0f} MB/s and will be slower."
+        )
     pack = "Pack it (penstock pack), which makes the reads sequential; " if bench.data.loose else ""
     advice = (
         f"{needed:,.0f} MB/s are needed. {pack}move it to a faster disk, shrink the images when packing "
@@ -159,14 +161,18 @@ def _about_slow_path(bench: Bench, need: Need | None, cause: Cause) -> Finding |
         return None
     kinds = {k: n for k, n in data.kinds.items() if k not in numbers.NATIVE_KINDS}
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    ratio = f", {data.slow_path_ms / data.native_ms:.1f} times a native one" if data.native_ms else ""
+    ratio = (
+        f", {data.slow_path_ms / data.native_ms:.1f} times a native one" if data.native_ms else ""
+    )
     says = (
         f"{data.slow_share:.0%} of the images ({listed}) go through Pillow: {data.slow_path_ms:.1f} ms of CPU "
         f"each{ratio}, {slow_time_share(bench):.0%} of the rendering time."
     )
     advice = ""
     if "progressive" in kinds:
-        advice = "`jpegtran -copy all` makes a progressive JPEG baseline without loss; then pack again."
+        advice = (
+            "`jpegtran -copy all` makes a progressive JPEG baseline without loss; then pack again."
+        )
     elif cause is Cause.SLOW_PATH:
         advice = "Pack them as JPEGs (penstock pack --resize-short re-encodes what it shrinks)."
     return Finding("slow path", says, advice)

@@ -30,9 +30,7 @@ class Pipeline:
     on_kept: Callable[[Residency], None]
 
     def job(self, threads: int) -> Job:
-        return Job(
-            numbers.PIPELINE, threads, partial(self._run, threads), self.subject.mean_bytes
-        )
+        return Job(numbers.PIPELINE, threads, partial(self._run, threads), self.subject.mean_bytes)
 
     def _run(self, threads: int, seconds: float) -> Window:
         if self.cold:

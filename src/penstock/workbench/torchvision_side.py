@@ -95,7 +95,9 @@ def read_requests() -> Iterator[tuple[int, float]]:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the bench's, which then ends this process
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is the bench's, which then ends this process
     folder, batch_size, size, cold = sys.argv[1:]
     files = [path for path in Path(folder).rglob("*") if path.is_file()]
     for workers, seconds in read_requests():
