@@ -15,9 +15,9 @@ from penstock.errors import PenstockError
 from penstock.workbench.advice import diagnose
 from penstock.workbench.bench import Options, run_bench
 from penstock.workbench.need import read_need
-from penstock.workbench.page import write_report
-from penstock.workbench.page_of_bench import bench_page
-from penstock.workbench.page_of_watch import watch_page
+from penstock.workbench.report.bench_page import bench_page
+from penstock.workbench.report.page import write_report
+from penstock.workbench.report.watch_page import watch_page
 from penstock.workbench.table import tabulate_diagnosis
 from penstock.workbench.watch.judge import judge
 from penstock.workbench.watch.rate import measure_rate

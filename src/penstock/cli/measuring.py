@@ -18,8 +18,8 @@ from rich.console import Console
 
 from penstock.cli.terminal import print_json, say
 from penstock.workbench.bench import Options, run_bench
-from penstock.workbench.page import write_report
-from penstock.workbench.page_of_bench import bench_page
+from penstock.workbench.report.bench_page import bench_page
+from penstock.workbench.report.page import write_report
 from penstock.workbench.table import tabulate_bench
 from penstock.workbench.windows import Watcher
 

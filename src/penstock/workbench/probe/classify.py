@@ -26,10 +26,8 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 _seen: dict[tuple[CodeType, int], str | None] = {}
 
 
-def classify(frame: FrameType, state: str) -> tuple[str, str]:
-    """(kind, place) of a stack; `state` is the letter that /proc gives the thread: D waits for a disk."""
-    if state == "D":
-        return READ, name_place(frame)
+def classify(frame: FrameType) -> tuple[str, str]:
+    """(kind, place) of a stack."""
     kind = classify_line(frame.f_code, frame.f_lineno)
     if kind is not None:
         return kind, name_place(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -11,21 +12,25 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from .classify import DECODE, IDLE, PYTHON, READ, classify, is_worker
+from .classify import IDLE, PYTHON, READ, classify, is_worker
 from .timeline import BETWEEN, COMPUTE, Timeline
 
 PERIOD = 0.04
-_LATE = 0.00025
 _WRITE_EVERY = 50
 _PLACES = 20
+
+
+def _count_sleeps() -> int:
+    """How often this thread gave up its core to wait: once in every pause, once more for the GIL."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 class Process:
     """Samples the main thread every 40 ms; the patched loaders add to the timeline.
 
     The sampling thread needs the GIL to look. Woken while the main thread runs Python, it gets the GIL
-    only where that lets it go, often in the next read: what it sees then is not what went on. So a late
-    look, after what it waited for a core is taken off, counts as Python whatever it sees.
+    only where that lets it go, often in the next read: what it sees then is not what went on. So a look
+    that had to wait for the GIL counts as Python, whatever it sees.
     """
 
     def __init__(self, folder: str) -> None:
@@ -80,40 +85,37 @@ class Process:
             self.timeline.mark(COMPUTE if going_on else BETWEEN)
 
     def _sample(self) -> None:
-        number, delay = 0, self._read_delay()
-        expected = time.perf_counter() + PERIOD
+        number, slept = 0, _count_sleeps()
         while not self._end.wait(PERIOD):
             number += 1
-            late = time.perf_counter() - expected
-            waited, delay = self._read_delay() - delay, self._read_delay()
-            self._look(late - waited > _LATE)
+            late = _count_sleeps() - slept > 1
+            seen = self._look()  # before anything that lets the GIL go, and with it the main thread
+            if seen is not None:
+                self._count(*seen, late=late)
             self._cost = time.thread_time()
             if number % _WRITE_EVERY == 0:
                 self.write()
-            expected = time.perf_counter() + PERIOD
+            slept = _count_sleeps()
 
-    def _look(self, late: bool) -> None:
+    def _look(self) -> tuple[str, str] | None:
+        """What the main thread is doing, and where; None if it is not loading."""
         frame = sys._current_frames().get(self._main)
         if frame is None:
-            return
+            return None
         if not self.worker and not self.depth:
             self.worker = is_worker(frame)
             if not self.worker:
-                return
-        kind, place = classify(frame, self._read_state())
-        if late and kind in (READ, DECODE, IDLE):
+                return None
+        return classify(frame)
+
+    def _count(self, kind: str, place: str, *, late: bool) -> None:
+        if late:
             kind = PYTHON
+        elif kind != IDLE and self._read_state() == "D":
+            kind = READ  # it waits for a disk, whatever for
         self.kinds[kind] += 1
         if kind != IDLE:
             self.places[f"{kind} {place}"] += 1
-
-    def _read_delay(self) -> float:
-        """Seconds that this thread was ready to run and had no core."""
-        try:
-            with open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
-                return int(file.read(64).split()[1]) / 1e9
-        except (OSError, ValueError, IndexError):
-            return 0.0
 
     def _read_state(self) -> str:
         try:

@@ -50,13 +50,14 @@ def _headline(watched: Watched, limit: Limit, gain: float | None) -> str:
 
 def _numbers(watched: Watched) -> dict[str, str]:
     work = watched.work
-    first = watched.places[0][0].partition(" ")[2] if watched.places else "the transforms"
+    pairs = (place.partition(" ")[::2] for place, _ in watched.places)
+    slowest = next((name for kind, name in pairs if kind == "Python"), "the transforms")
     return {
         "read": f"{work.get('read', 0.0):.0%}",
         "decode": f"{work.get('decode', 0.0):.0%}",
         "python": f"{work.get('Python', 0.0) + work.get('collate', 0.0):.0%}",
         "idle": f"{work.get('idle', 0.0):.0%}",
-        "place": first,
+        "place": slowest,
         "workers": f"{watched.workers or sum(loader.workers for loader in watched.loaders)}",
         "cores": f"{watched.system.cores:g}",
         "delay": f"{watched.system.run_delay:.0%}",
