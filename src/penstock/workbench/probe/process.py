@@ -15,7 +15,7 @@ from typing import Any
 from .classify import IDLE, PYTHON, READ, classify, is_worker
 from .timeline import BETWEEN, COMPUTE, Timeline
 
-PERIOD = 0.04
+PERIOD = 0.05
 _WRITE_EVERY = 50
 _PLACES = 20
 
@@ -26,7 +26,7 @@ def _count_sleeps() -> int:
 
 
 class Process:
-    """Samples the main thread every 40 ms; the patched loaders add to the timeline.
+    """Samples the main thread every 50 ms; the patched loaders add to the timeline.
 
     The sampling thread needs the GIL to look. Woken while the main thread runs Python, it gets the GIL
     only where that lets it go, often in the next read: what it sees then is not what went on. So a look
@@ -52,12 +52,13 @@ class Process:
     def begin(self) -> None:
         """Starts the thread that samples."""
         self._main = threading.main_thread().ident or 0
-        self._state = f"/proc/self/task/{threading.get_native_id()}/stat"
+        self._stat = os.open("/proc/thread-self/stat", os.O_RDONLY | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._sample, name="penstock-probe", daemon=True)
         self._thread.start()
 
     def begin_forked(self) -> None:
         """The same in a child: what the parent did is not the child's."""
+        os.close(self._stat)
         self._reset()
         self.begin()
 
@@ -118,11 +119,8 @@ class Process:
             self.places[f"{kind} {place}"] += 1
 
     def _read_state(self) -> str:
-        try:
-            with open(self._state, "rb", buffering=0) as file:
-                return file.read(256).rpartition(b")")[2][1:2].decode()
-        except OSError:
-            return "?"
+        """The letter that /proc gives the main thread: D waits for a disk."""
+        return os.pread(self._stat, 256, 0).rpartition(b")")[2][1:2].decode()
 
     def write(self) -> None:
         """Replaces the file of this process by what is known now."""

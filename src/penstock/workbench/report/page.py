@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -89,8 +90,13 @@ def render_page(page: Page) -> str:
 """
 
 
+def _mark_code(text: str) -> str:
+    """Escaped, with what stands between backticks as code."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+
+
 def _render_finding(finding: Finding) -> str:
-    advice = f" <strong>{escape(finding.advice)}</strong>" if finding.advice else ""
+    advice = f" <strong>{_mark_code(finding.advice)}</strong>" if finding.advice else ""
     return f'<li><span class="topic">{escape(finding.topic)}</span><span>{escape(finding.says)}{advice}</span></li>'
 
 

@@ -80,7 +80,7 @@ def draw_legend(kinds: Sequence[str], width: int) -> list[str]:
     """Coloured squares with their names, in as many rows as they need."""
     parts, x, y = [], 4.0, 14.0
     for number, kind in enumerate(kinds):
-        room = 30 + 7.0 * len(kind)
+        room = 36 + 7.2 * len(kind)
         if x + room > width:
             x, y = 4.0, y + 18
         parts.append(draw_rect(x, y - 10, 12, 12, f"span-{number}"))
@@ -89,8 +89,10 @@ def draw_legend(kinds: Sequence[str], width: int) -> list[str]:
     return parts
 
 
-def draw_shares(shares: Mapping[str, float], unit: str, width: int, path: str) -> str:
-    """Parts of a whole as rows: name, bar and number."""
+def draw_shares(
+    shares: Mapping[str, float], unit: str, width: int, path: str, coloured: bool = True
+) -> str:
+    """Parts of a whole as rows: name, bar and number; coloured like the timeline, or all alike."""
     row, left = 26, 124 if width > 500 else 112
     frame = Frame(width, 12 + row * max(len(shares), 1), left=left, right=88, top=4, bottom=8)
     total = max(sum(shares.values()), 1e-9)
@@ -102,7 +104,7 @@ def draw_shares(shares: Mapping[str, float], unit: str, width: int, path: str) -
         said = f"{value:.1%}" if unit == "%" else f"{value:,.2f} {unit}"
         inside = (
             draw_text(left - 8, y + 16, name, "label", "end")
-            + draw_rect(left, y + 4, length, row - 9, f"span-{number}")
+            + draw_rect(left, y + 4, length, row - 9, f"span-{number}" if coloured else "bar plain")
             + draw_text(left + length + 7, y + 16, said, "value")
         )
         tip = f"{name}: {said}" + ("" if unit == "%" else f", {value / total:.1%}")

@@ -53,7 +53,7 @@ def _show_spans(watched: Watched) -> Section:
 
 
 def _show_work(watched: Watched) -> Section:
-    body = draw_both(lambda width: draw_shares(watched.work, "%", width, "watched.work"))
+    body = draw_both(lambda width: draw_shares(watched.work, "%", width, "watched.work", False))
     rows = []
     for number, (place, share) in enumerate(watched.places):
         kind, _, name = place.partition(" ")
