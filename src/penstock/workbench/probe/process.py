@@ -58,7 +58,6 @@ class Process:
 
     def begin_forked(self) -> None:
         """The same in a child: what the parent did is not the child's."""
-        os.close(self._stat)
         self._reset()
         self.begin()
 
@@ -120,7 +119,10 @@ class Process:
 
     def _read_state(self) -> str:
         """The letter that /proc gives the main thread: D waits for a disk."""
-        return os.pread(self._stat, 256, 0).rpartition(b")")[2][1:2].decode()
+        try:
+            return os.pread(self._stat, 256, 0).rpartition(b")")[2][1:2].decode()
+        except OSError:
+            return "?"  # programs that become daemons close all files
 
     def write(self) -> None:
         """Replaces the file of this process by what is known now."""
