@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format install clean
+.PHONY: help demo test lint format fuzz install clean
 
 help:
 	@echo "make demo    generate photos, pack them, verify, read back, compare with loose files"
 	@echo "make test    lint and the whole test suite, on the installed wheel"
 	@echo "make lint    ruff, mypy and clang-format;  make format  to rewrite"
+	@echo "make fuzz    decode damaged JPEGs under ASan and UBSan for FUZZ_SECONDS=60"
 	@echo "make clean   remove the environment and everything built"
 
 demo: install
@@ -24,12 +25,27 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(shell find cpp -name "*.h" -o -name "*.cpp")
+	$(BIN)/clang-format --dry-run --Werror $(shell find cpp fuzz -name "*.h" -o -name "*.cpp")
 
 format: install
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(shell find cpp -name "*.h" -o -name "*.cpp")
+	$(BIN)/clang-format -i $(shell find cpp fuzz -name "*.h" -o -name "*.cpp")
+
+# libFuzzer where clang is installed, plain mutation where only g++ is.
+FUZZ_SECONDS ?= 60
+FUZZ_CORE := $(filter-out cpp/binding.cpp,$(wildcard cpp/*.cpp))
+FUZZ_FLAGS := -std=c++17 -O1 -g -pthread -fsanitize=address,undefined -fno-sanitize-recover=all
+
+fuzz:
+	@mkdir -p build/fuzz/found
+ifneq ($(shell command -v clang++),)
+	clang++ $(FUZZ_FLAGS) -fsanitize=fuzzer fuzz/fuzz_jpeg.cpp $(FUZZ_CORE) -o build/fuzz/jpeg
+	cd build/fuzz && ./jpeg -max_total_time=$(FUZZ_SECONDS) -max_len=20000 found ../../fuzz/corpus
+else
+	$(CXX) $(FUZZ_FLAGS) fuzz/fuzz_jpeg.cpp fuzz/mutate.cpp $(FUZZ_CORE) -o build/fuzz/jpeg
+	cd build/fuzz && ./jpeg ../../fuzz/corpus $(FUZZ_SECONDS)
+endif
 
 install: $(VENV)/.package
 

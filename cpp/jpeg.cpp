@@ -1,6 +1,8 @@
 #include "jpeg.h"
 
 #include <algorithm>
+#include <chrono>
+#include <memory>
 
 #include "jpeg_buffer.h"
 #include "jpeg_headers.h"
@@ -27,6 +29,26 @@ Status check_end(Bytes jpeg, size_t scan_end) {
   return Status::truncated;
 }
 
+// Adds the time since the last call to one of the stages.
+class Stopwatch {
+ public:
+  void begin(JpegStages* stages) {
+    stages_ = stages;
+    if (stages != nullptr) last_ = Clock::now();
+  }
+  void add_to(int64_t JpegStages::* stage) {
+    if (stages_ == nullptr) return;
+    const auto now = Clock::now();
+    stages_->*stage += std::chrono::nanoseconds(now - last_).count();
+    last_ = now;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  JpegStages* stages_ = nullptr;
+  Clock::time_point last_;
+};
+
 }  // namespace
 
 struct JpegDecoder::State {
@@ -42,6 +64,8 @@ struct JpegDecoder::State {
   Buffer<int16_t> coefficients;
   Buffer<uint8_t> last;
   InverseDct transform = nullptr;
+  JpegStages* stages = nullptr;
+  Stopwatch stopwatch;
 
   Status decode(Box box, Bytes seek_bytes, uint8_t* out, size_t stride);
   Status decode_sequential(Box box, Region region, uint8_t* out, size_t stride);
@@ -98,9 +122,11 @@ Status JpegDecoder::State::decode_sequential(Box box, Region region, uint8_t* ou
   for (int32_t row = region.top; row < region.bottom; ++row) {
     status = scan.decode_row(row, columns, coefficients.data(), last.data());
     if (status != Status::ok) return status;
+    stopwatch.add_to(&JpegStages::entropy_ns);
     planes.move_to(row);
     transform_row(row, columns, 0);
     planes.write_rows(row + 1, out, stride);
+    stopwatch.add_to(&JpegStages::pixels_ns);
   }
   return Status::ok;
 }
@@ -115,10 +141,12 @@ Status JpegDecoder::State::decode_seeking(Box box, Region region, uint8_t* out, 
     const Status status =
         scan.decode_rows(seek, top, bottom, columns, coefficients.data(), last.data());
     if (status != Status::ok) return status;
+    stopwatch.add_to(&JpegStages::entropy_ns);
     planes.move_to(top);
     for (int32_t row = top; row < bottom; ++row)
       transform_row(row, columns, row_blocks * size_t(row - top));
     planes.write_rows(bottom, out, stride);
+    stopwatch.add_to(&JpegStages::pixels_ns);
   }
   return Status::ok;
 }
@@ -172,6 +200,7 @@ Status JpegDecoder::State::decode(Box box, Bytes seek_bytes, uint8_t* out, size_
   if (opened != Status::ok) return opened;
   if (!lies_inside(box, headers)) return Status::bad_box;
   transform = inverse_dct();
+  stopwatch.begin(stages);
   const Region region = find_region(headers, box);
   Status status;
   if (!headers.single_scan()) {
@@ -209,6 +238,8 @@ int32_t JpegDecoder::height() const { return state_->headers.height; }
 Status JpegDecoder::decode(Box box, Bytes seek, uint8_t* out, size_t stride) {
   return state_->decode(box, seek, out, stride);
 }
+
+void JpegDecoder::measure(JpegStages* stages) { state_->stages = stages; }
 
 Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek) {
   seek.clear();

@@ -9,8 +9,8 @@
 namespace penstock {
 namespace {
 
-constexpr int kSymbolsPerRefill = 5;
-static_assert(kSymbolsPerRefill * kLookBits <= 56);
+constexpr int kLooksPerRefill = 5;
+static_assert(kLooksPerRefill * kLookBits <= 56);
 
 uint64_t load_big_endian(const uint8_t* data) {
   uint64_t word;
@@ -21,45 +21,34 @@ uint64_t load_big_endian(const uint8_t* data) {
   return word;
 }
 
-// One span being decoded. Kept in registers as far as they go: the first group is what every
-// symbol needs, the rest is touched once a block.
-struct Lane {
-  uint64_t bits;         // the next bits, left-aligned
-  uint32_t bit_count;    // how many of them are valid
-  const uint8_t* next;   // the byte that the next refill begins with
-  const uint32_t* look;  // of the current block
-  int16_t* block;
-  uint32_t index;  // zigzag index of the last coefficient
-
-  const HuffmanTable* ac;
-  Span* span;
-  uint8_t* last;
-  int block_in_mcu;
-  int blocks_left;
-  int block_step;
+// The bits of one span, in registers.
+struct Reader {
+  uint64_t bits;        // the next bits, left-aligned
+  uint32_t count;       // how many of them are valid
+  const uint8_t* next;  // the byte that the next refill begins with
 };
 
-PENSTOCK_INLINE void refill(Lane& lane) {
-  lane.bits |= load_big_endian(lane.next) >> lane.bit_count;
-  lane.next += (63 - lane.bit_count) >> 3;
-  lane.bit_count |= 56;
+PENSTOCK_INLINE void refill(Reader& reader) {
+  reader.bits |= load_big_endian(reader.next) >> reader.count;
+  reader.next += (63 - reader.count) >> 3;
+  reader.count |= 56;
 }
 
-PENSTOCK_INLINE void drop(Lane& lane, uint32_t count) {
-  lane.bits <<= count & 63;
-  lane.bit_count -= count;
+PENSTOCK_INLINE void drop(Reader& reader, uint32_t count) {
+  reader.bits <<= count & 63;
+  reader.count -= count;
 }
 
 // The next `size` bits as the standard's signed value; size may be 0.
-PENSTOCK_INLINE int32_t receive_extend(Lane& lane, int size) {
-  const uint32_t bits = uint32_t((lane.bits >> 1) >> (63 - size));
-  const int32_t negative = int32_t(~(int64_t(lane.bits) >> 63));
-  drop(lane, size);
+PENSTOCK_INLINE int32_t receive_extend(Reader& reader, int size) {
+  const uint32_t bits = uint32_t((reader.bits >> 1) >> (63 - size));
+  const int32_t negative = int32_t(~(int64_t(reader.bits) >> 63));
+  drop(reader, uint32_t(size));
   return int32_t(bits) + (negative & (1 - (1 << size)));
 }
 
 // A symbol whose code is longer than kLookBits; -1 if there is none.
-int long_code(const HuffmanTable& table, uint64_t bits, int& length) {
+__attribute__((noinline)) int long_code(const HuffmanTable& table, uint64_t bits, int& length) {
   const uint32_t code = uint32_t(bits >> 48);
   for (length = kLookBits + 1; length <= 16; ++length)
     if (code < table.limit[length])
@@ -67,160 +56,216 @@ int long_code(const HuffmanTable& table, uint64_t bits, int& length) {
   return -1;
 }
 
-PENSTOCK_INLINE bool decode_dc(Lane& lane, const McuLayout::Block& block) {
-  refill(lane);
-  const uint32_t entry = block.dc->look[lane.bits >> (64 - kLookBits)];
-  int length = int(entry & 0xFF), size = int(entry >> 8 & 0xFF);
-  if (length == 0) {
-    size = long_code(*block.dc, lane.bits, length);
-    if (size < 0) return false;
-  }
-  drop(lane, length);
-  const uint32_t difference = uint32_t(receive_extend(lane, size));
-  int32_t& predictor = lane.span->predictors[block.component];
-  predictor = int32_t(uint32_t(predictor) + difference);
-  lane.block[0] = int16_t(predictor);
-  refill(lane);
-  return true;
-}
+// What is needed once a block only, so that the registers are left to the rest.
+struct Progress {
+  Span* span = nullptr;
+  uint8_t* last = nullptr;
+  int block_in_mcu = 0;
+  int blocks_left = 0;
+  int step = 0;  // 0 while blocks are skipped: they all go to one scratch block
+  const McuLayout* layout = nullptr;
+};
 
-PENSTOCK_INLINE bool begin_block(Lane& lane, const McuLayout& layout) {
-  const McuLayout::Block& block = layout.blocks[lane.block_in_mcu];
-  lane.ac = block.ac;
-  lane.look = block.ac->look;
-  lane.index = 0;
-  return decode_dc(lane, block);
-}
+// The state of every symbol.
+struct Lane {
+  Reader reader;
+  const AcEntry* look;
+  int16_t* block;
+  uint32_t index;  // zigzag index of the last coefficient
+};
 
-// Skipped blocks all go to one scratch block.
-PENSTOCK_INLINE void begin_kept(Lane& lane, const McuLayout& layout) {
-  lane.blocks_left = lane.span->keep * layout.count;
-  lane.block = lane.span->coefficients;
-  lane.last = lane.span->last;
-  lane.block_step = 1;
-}
-
-PENSTOCK_INLINE bool begin_span(Lane& lane, const McuLayout& layout, Span* span, int16_t* scratch,
-                                uint8_t* scratch_last) {
-  lane.span = span;
-  lane.bits = 0;
-  lane.bit_count = 0;
-  lane.next = span->data + (span->bit >> 3);
-  refill(lane);
-  drop(lane, span->bit & 7);
-  lane.block_in_mcu = 0;
-  lane.blocks_left = span->skip * layout.count;
-  lane.block = scratch;
-  lane.last = scratch_last;
-  lane.block_step = 0;
-  if (lane.blocks_left == 0) begin_kept(lane, layout);
-  return begin_block(lane, layout);
-}
+struct Queue {
+  const McuLayout* layout;
+  Span* next;
+  Span* end;
+  int16_t scratch[kBlockSize];
+  uint8_t scratch_last;
+};
 
 enum class Step { go_on, span_done, corrupt, truncated };
 
-PENSTOCK_INLINE Step end_block(Lane& lane, const McuLayout& layout, uint32_t last) {
-  *lane.last = uint8_t(last);
-  // intentional: `next` runs up to 8 bytes ahead of the bits used; span_done checks to the bit.
-  if (lane.next > lane.span->end + 8) return Step::truncated;
-  lane.block += lane.block_step * kBlockSize;
-  lane.last += lane.block_step;
-  if (++lane.block_in_mcu == layout.count) lane.block_in_mcu = 0;
-  if (--lane.blocks_left == 0) {
-    if (lane.block_step != 0 || lane.span->keep == 0) {
-      Span& span = *lane.span;
-      span.bit = uint64_t(lane.next - span.data) * 8 - lane.bit_count;
-      return span.bit > uint64_t(span.end - span.data) * 8 ? Step::truncated : Step::span_done;
-    }
-    begin_kept(lane, layout);
+PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress) {
+  const McuLayout::Block& block = progress.layout->blocks[progress.block_in_mcu];
+  lane.look = block.ac->look;
+  lane.index = 0;
+  refill(lane.reader);
+  const uint32_t entry = block.dc->look[lane.reader.bits >> (64 - kLookBits)];
+  int length = int(entry & 0xFF), size = int(entry >> 8 & 0xFF);
+  if (__builtin_expect(length == 0, 0)) {
+    size = long_code(*block.dc, lane.reader.bits, length);
+    if (size < 0) return Step::corrupt;
   }
-  return begin_block(lane, layout) ? Step::go_on : Step::corrupt;
-}
-
-// Everything but a short symbol inside a block.
-PENSTOCK_INLINE Step decode_rare(Lane& lane, const McuLayout& layout, uint32_t entry) {
-  if (lane.index >= kLongSymbol) {
-    lane.index -= kLongSymbol;
-    refill(lane);
-    int length = int(entry >> 24), symbol = int(entry >> 16 & 0xFF);
-    if (length == 0) symbol = long_code(*lane.ac, lane.bits, length);
-    if (symbol < 0) return Step::corrupt;
-    drop(lane, length);
-    const int size = symbol & 15, run = symbol >> 4;
-    if (size == 0 && run != 15) return end_block(lane, layout, lane.index);
-    const int32_t value = receive_extend(lane, size);
-    lane.index += run + 1;
-    if (lane.index > 63) return Step::corrupt;
-    lane.block[kNaturalOrder[lane.index]] = int16_t(value);
-    refill(lane);
-    return lane.index < 63 ? Step::go_on : end_block(lane, layout, 63);
-  }
-  drop(lane, entry & 0xFF);
-  if (lane.index >= kEndOfBlock) return end_block(lane, layout, lane.index - kEndOfBlock);
-  if (lane.index > 63) return Step::corrupt;
-  lane.block[63] = int16_t(entry >> 16);
-  return end_block(lane, layout, 63);
-}
-
-PENSTOCK_INLINE Step decode_symbol(Lane& lane, const McuLayout& layout) {
-  const uint32_t entry = lane.look[lane.bits >> (64 - kLookBits)];
-  lane.index += entry >> 8 & 0xFF;
-  if (__builtin_expect(lane.index >= 63, 0)) return decode_rare(lane, layout, entry);
-  lane.block[kNaturalOrder[lane.index]] = int16_t(entry >> 16);
-  drop(lane, entry & 0xFF);
+  drop(lane.reader, uint32_t(length));
+  const auto difference = uint32_t(receive_extend(lane.reader, size));
+  int32_t& predictor = progress.span->predictors[block.component];
+  predictor = int32_t(uint32_t(predictor) + difference);
+  lane.block[0] = int16_t(predictor);
   return Step::go_on;
 }
 
-struct Queue {
-  Span* next;
-  Span* end;
-};
+PENSTOCK_INLINE void begin_kept(Lane& lane, Progress& progress) {
+  progress.blocks_left = progress.span->keep * progress.layout->count;
+  progress.last = progress.span->last;
+  progress.step = 1;
+  lane.block = progress.span->coefficients;
+}
 
-// Decodes with `width` lanes until the spans run out; leaves the lanes that are not finished.
-template <int width>
-PENSTOCK_INLINE Status run_lanes(const McuLayout& layout, Lane* lanes, Queue& queue,
-                                 int16_t* scratch, uint8_t* scratch_last, int& finished) {
-  Lane local[width];
-  for (int i = 0; i < width; ++i) local[i] = lanes[i];
+PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
+  Span* span = queue.next++;
+  progress.span = span;
+  progress.layout = queue.layout;
+  progress.last = &queue.scratch_last;
+  progress.block_in_mcu = 0;
+  progress.blocks_left = span->skip * queue.layout->count;
+  progress.step = 0;
+  lane.reader = {0, 0, span->data + (span->bit >> 3)};
+  refill(lane.reader);
+  drop(lane.reader, span->bit & 7);
+  lane.block = queue.scratch;
+  if (progress.blocks_left == 0) begin_kept(lane, progress);
+  return begin_block(lane, progress);
+}
+
+PENSTOCK_INLINE Step end_span(const Lane& lane, Span& span) {
+  span.bit = uint64_t(lane.reader.next - span.data) * 8 - lane.reader.count;
+  return span.bit > uint64_t(span.end - span.data) * 8 ? Step::truncated : Step::span_done;
+}
+
+PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, uint32_t last) {
+  *progress.last = uint8_t(last);
+  // intentional: `next` runs up to 8 bytes ahead of the bits used; end_span checks to the bit.
+  if (lane.reader.next > progress.span->end + 8) return Step::truncated;
+  lane.block += progress.step * kBlockSize;
+  progress.last += progress.step;
+  if (++progress.block_in_mcu == progress.layout->count) progress.block_in_mcu = 0;
+  if (--progress.blocks_left == 0) {
+    if (progress.step != 0 || progress.span->keep == 0) return end_span(lane, *progress.span);
+    begin_kept(lane, progress);
+  }
+  return begin_block(lane, progress);
+}
+
+PENSTOCK_INLINE void store(Lane& lane, uint32_t index, int32_t value) {
+  lane.block[kNaturalOrder[index]] = int16_t(value);
+}
+
+PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, uint32_t hint) {
+  refill(lane.reader);
+  int length = int(hint >> 8), symbol = int(hint & 0xFF);
+  if (length == 0) {
+    symbol =
+        long_code(*progress.layout->blocks[progress.block_in_mcu].ac, lane.reader.bits, length);
+    if (symbol < 0) return Step::corrupt;
+  }
+  drop(lane.reader, uint32_t(length));
+  const int size = symbol & 15, run = symbol >> 4;
+  if (size == 0 && run != 15) return end_block(lane, progress, lane.index);
+  const int32_t value = receive_extend(lane.reader, size);
+  lane.index += uint32_t(run) + 1;
+  if (lane.index > 63) return Step::corrupt;
+  store(lane, lane.index, value);
+  return lane.index < 63 ? Step::go_on : end_block(lane, progress, 63);
+}
+
+// Whatever is not one or two short symbols inside a block.
+PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress, uint64_t entry) {
+  const uint32_t first = lane.index + uint32_t(entry >> 24 & 0xFF);
+  if (first >= kLongSymbol) return decode_long(lane, progress, uint32_t(entry >> 32 & 0xFFFF));
+  if (first >= 63) {
+    drop(lane.reader, uint32_t(entry >> 16 & 0xFF));
+    if (first >= kEndOfBlock) return end_block(lane, progress, lane.index);
+    if (first > 63) return Step::corrupt;
+    store(lane, 63, int32_t(entry >> 32));
+    return end_block(lane, progress, 63);
+  }
+  store(lane, first, int32_t(entry >> 32));
+  drop(lane.reader, uint32_t(entry & 0xFF));
+  const uint32_t second = lane.index + uint32_t(entry >> 8 & 0xFF);
+  if (second >= kEndOfBlock) return end_block(lane, progress, first);
+  if (second > 63) return Step::corrupt;
+  store(lane, 63, int32_t(entry >> 48));
+  return end_block(lane, progress, 63);
+}
+
+// One look at the table. False, and nothing done, if the entry is for decode_rare.
+PENSTOCK_INLINE bool decode_short(Lane& lane, uint64_t& entry) {
+  std::memcpy(&entry, lane.look + (lane.reader.bits >> (64 - kLookBits)), 8);
+  const uint32_t first = lane.index + uint32_t(entry >> 24 & 0xFF);
+  const uint32_t index = lane.index + uint32_t(entry >> 8 & 0xFF);
+  if (__builtin_expect(index >= 63, 0)) return false;
+  lane.index = index;
+  store(lane, first, int32_t(entry >> 32));
+  store(lane, index, int32_t(entry >> 48));
+  drop(lane.reader, uint32_t(entry & 0xFF));
+  return true;
+}
+
+PENSTOCK_INLINE Status status_of(Step step) {
+  return step == Step::corrupt     ? Status::corrupt
+         : step == Step::truncated ? Status::truncated
+                                   : Status::ok;
+}
+
+// Goes on with the next span when one is done.
+PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, uint64_t entry,
+                                         Queue& queue) {
+  const Step step = decode_rare(lane, progress, entry);
+  if (step == Step::span_done && queue.next != queue.end) return begin_span(lane, progress, queue);
+  return step;
+}
+
+// intentional: the looks between two refills are written out, for a loop around them would be one
+// more branch to predict, and its count is not in step with the blocks.
+PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
+  uint64_t entry;
   for (;;) {
-#pragma GCC unroll 8
-    for (int i = 0; i < width; ++i) refill(local[i]);
-#pragma GCC unroll 8
-    for (int symbol = 0; symbol < kSymbolsPerRefill; ++symbol) {
-#pragma GCC unroll 8
-      for (int i = 0; i < width; ++i) {
-        const Step step = decode_symbol(local[i], layout);
-        if (__builtin_expect(step != Step::go_on, 0)) {
-          if (step == Step::corrupt) return Status::corrupt;
-          if (step == Step::truncated) return Status::truncated;
-          if (queue.next == queue.end) {
-            finished = i;
-            for (int j = 0; j < width; ++j) lanes[j] = local[j];
-            return Status::ok;
-          }
-          if (!begin_span(local[i], layout, queue.next++, scratch, scratch_last))
-            return Status::corrupt;
-        }
-      }
+    refill(lane.reader);
+    if (decode_short(lane, entry) && decode_short(lane, entry) && decode_short(lane, entry) &&
+        decode_short(lane, entry) && decode_short(lane, entry))
+      continue;
+    const Step step = decode_rare_or_next(lane, progress, entry, queue);
+    if (step != Step::go_on) return status_of(step);
+  }
+}
+
+PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& progress_b,
+                               Queue& queue) {
+  uint64_t entry;
+  bool a_short;
+  for (;;) {
+    refill(a.reader);
+    refill(b.reader);
+    if ((a_short = decode_short(a, entry)) && decode_short(b, entry) &&
+        (a_short = decode_short(a, entry)) && decode_short(b, entry) &&
+        (a_short = decode_short(a, entry)) && decode_short(b, entry) &&
+        (a_short = decode_short(a, entry)) && decode_short(b, entry) &&
+        (a_short = decode_short(a, entry)) && decode_short(b, entry))
+      continue;
+    if (!a_short) {
+      const Step step = decode_rare_or_next(a, progress_a, entry, queue);
+      if (step == Step::span_done) return run_one(b, progress_b, queue);
+      if (step != Step::go_on) return status_of(step);
+    } else {
+      const Step step = decode_rare_or_next(b, progress_b, entry, queue);
+      if (step == Step::span_done) return run_one(a, progress_a, queue);
+      if (step != Step::go_on) return status_of(step);
     }
   }
 }
 
 PENSTOCK_INLINE Status decode_all(const McuLayout& layout, Span* spans, int count) {
-  int16_t scratch[kBlockSize];
-  uint8_t scratch_last = 0;
-  Queue queue{spans, spans + count};
-  Lane lanes[2];
-  int active = 0, finished = 0;
-  while (active < 2 && queue.next != queue.end)
-    if (!begin_span(lanes[active++], layout, queue.next++, scratch, &scratch_last))
-      return Status::corrupt;
-  if (active == 2) {
-    const Status status = run_lanes<2>(layout, lanes, queue, scratch, &scratch_last, finished);
-    if (status != Status::ok) return status;
-    lanes[0] = lanes[1 - finished];
-  }
-  return run_lanes<1>(layout, lanes, queue, scratch, &scratch_last, finished);
+  Queue queue;
+  queue.layout = &layout;
+  queue.next = spans;
+  queue.end = spans + count;
+  Lane a, b;
+  Progress progress_a, progress_b;
+  Step step = begin_span(a, progress_a, queue);
+  if (step != Step::go_on) return status_of(step);
+  if (count == 1) return run_one(a, progress_a, queue);
+  step = begin_span(b, progress_b, queue);
+  if (step != Step::go_on) return status_of(step);
+  return run_two(a, b, progress_a, progress_b, queue);
 }
 
 Status decode_portable(const McuLayout& layout, Span* spans, int count) {

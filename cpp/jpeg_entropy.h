@@ -10,8 +10,8 @@ namespace penstock {
 // The blocks of one MCU, in the order in which they are coded.
 struct McuLayout {
   struct Block {
-    const HuffmanTable* dc;
-    const HuffmanTable* ac;
+    const DcTable* dc;
+    const AcTable* ac;
     int component;
   };
   int count = 0;

@@ -66,7 +66,8 @@ class ScanDecoder {
   int part_count_ = 0;
   std::array<ScanPart, kMaxComponents> parts_;
   McuLayout layout_;
-  std::array<HuffmanTable, 4> dc_, ac_;
+  std::array<DcTable, 4> dc_;
+  std::array<AcTable, 4> ac_;
   Buffer<uint8_t> stream_;
 
   // The sequential state.

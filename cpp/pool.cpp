@@ -22,7 +22,7 @@ struct Job {
   size_t active = 0;  // helpers at work, guarded by the pool's mutex
   std::atomic<size_t> next{0};
   std::atomic<bool> failed{false};
-  std::exception_ptr error;
+  std::exception_ptr error = nullptr;
 
   void work() noexcept {
     size_t index;

@@ -5,6 +5,8 @@
 #include <new>
 #include <vector>
 
+#include "color.h"
+#include "elements.h"
 #include "pixels.h"
 #include "pool.h"
 #include "resize.h"

@@ -6,6 +6,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
+
+# A loaded machine is no reason to fail.
+settings.register_profile("penstock", deadline=None)
+settings.load_profile("penstock")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -15,6 +15,7 @@ from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.shrink import Shrink
 from penstock.pack.verify import Problem, verify_dataset
 from penstock.read.dataset import Dataset, open_dataset
+from penstock.run.flow import Flow
 from penstock.sample import Sample
 from penstock.serve.batch import Batch
 from penstock.serve.loader import Loader
@@ -27,6 +28,7 @@ __all__ = [
     "CorruptError",
     "Dataset",
     "DecodeError",
+    "Flow",
     "Loader",
     "MissingExtraError",
     "Mixture",

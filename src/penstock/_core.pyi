@@ -13,6 +13,11 @@ def decode_jpeg(
 ) -> tuple[int, NDArray[np.uint8] | None]: ...
 def build_seek(data: Buffer) -> tuple[int, bytes]: ...
 
+# For benchmarks: nanoseconds of entropy decoding, and from there to pixels.
+def profile_jpeg(
+    images: list[Buffer], boxes: list[tuple[int, int, int, int]], seeks: list[Buffer]
+) -> tuple[int, int]: ...
+
 # Renders into `out` and `status`; see penstock.render.batch.
 def render_batch(
     images: list[Buffer | NDArray[np.uint8]],

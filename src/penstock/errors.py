@@ -43,6 +43,8 @@ class DecodeError(PenstockError):
 class WorkerError(PenstockError):
     """A worker process or thread failed; the message ends with its traceback."""
 
+    position: int | None = None  # of the item in its flow, where the error belongs to one
+
 
 class MissingExtraError(PenstockError, ImportError):
     """An optional dependency is not installed."""

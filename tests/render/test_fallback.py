@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,3 +105,16 @@ def test_odd_and_broken_pngs_are_what_pillow_makes_of_them(shared):
         else:
             with pytest.raises(DecodeError):
                 decode_jpeg(image)
+
+
+def test_pillow_is_the_judge_of_every_odd_and_damaged_jpeg(shared: Path) -> None:
+    folder = shared / "fixtures" / "hostile"
+    expected = json.loads((folder / "expected.json").read_text())
+    for entry in expected["jpeg"]:
+        data = (folder / entry["file"]).read_bytes()
+        if entry["status"] == "ok":
+            digest = hashlib.sha256(decode_jpeg(data).tobytes()).hexdigest()
+            assert digest == entry["rgb_sha256"], entry["file"]
+        else:
+            with pytest.raises(DecodeError):
+                decode_jpeg(data)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -133,13 +134,22 @@ def read_index(path: Path, *, rows: int, data: FileRecord | None) -> pa.Table:
 
 
 def _check_types(path: Path, schema: pa.Schema) -> None:
+    missing = _find_missing(schema)
+    if missing is not None:
+        raise CorruptError(f"{path}: no column {missing}")
+
+
+@lru_cache(maxsize=64)  # the shards of a data set mostly have the same schema
+def _find_missing(schema: pa.Schema) -> str | None:
+    """A column that an index must have and this one has not, with its type."""
     expected = {KEY: pa.string(), LABEL: pa.int64(), FILE: pa.dictionary(pa.int32(), pa.string())}
     for field in field_names(schema):
         attributes = {**_PLACE, **(_IMAGE if is_image_field(field) else {})}
         expected |= {f"{field}.{attribute}": kind for attribute, kind in attributes.items()}
     for name, kind in expected.items():
         if schema.names.count(name) != 1 or schema.field(name).type != kind:
-            raise CorruptError(f"{path}: no column {name} of type {kind}")
+            return f"{name} of type {kind}"
+    return None
 
 
 def _check_files(path: Path, table: pa.Table, data: FileRecord | None) -> None:

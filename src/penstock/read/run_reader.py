@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -36,22 +37,28 @@ class Run:
 
 
 class Arenas:
-    """Memory for runs, given back when a run is done with and used again for the next."""
+    """Memory for runs, given back when a run is done with and used again for one of about its size."""
 
     def __init__(self) -> None:
-        self._free: list[NDArray[np.uint8]] = []
+        self._free: dict[int, list[NDArray[np.uint8]]] = defaultdict(list)
         self._lock = threading.Lock()
 
     def take(self, size: int) -> NDArray[np.uint8]:
+        room = _round_up(size)
         with self._lock:
-            for i, arena in enumerate(self._free):
-                if len(arena) >= size:
-                    return self._free.pop(i)
-        return np.empty(max(size, 1), np.uint8)
+            if self._free[room]:
+                return self._free[room].pop()
+        return np.empty(room, np.uint8)
 
     def give(self, arena: NDArray[np.uint8]) -> None:
         with self._lock:
-            self._free.append(arena)
+            self._free[len(arena)].append(arena)
+
+
+def _round_up(size: int) -> int:
+    """To one of four sizes between two powers of two, so that few sizes serve all runs."""
+    unit = 1 << max(size.bit_length() - 3, 0)
+    return max(-(-size // unit) * unit, 1)
 
 
 class RunReader:
@@ -63,17 +70,21 @@ class RunReader:
         read_run: ReadRun,
         sizes: NDArray[np.int64],
         *,
+        arenas: Arenas | None = None,
         start: int = 0,
         ahead: int = 2,
         threads: int = 2,
     ) -> None:
-        """`read_run(run, memory)` fills the first `sizes[run]` bytes of memory. Begins at step `start`."""
+        """`read_run(run, memory)` fills the first `sizes[run]` bytes of memory. Begins at step `start`.
+
+        `arenas` may be those of readers before: memory that was touched once is quicker to fill.
+        """
         wanted = schedule.last >= start
         self._runs = schedule.runs[wanted].tolist()
         self._first = schedule.first[wanted].tolist()
         self._last = dict(zip(self._runs, schedule.last[wanted].tolist(), strict=True))
         self._read_run, self._sizes, self._ahead = read_run, sizes, ahead
-        self._arenas = Arenas()
+        self._arenas = arenas or Arenas()
         self._change = threading.Condition()
         self._step = start
         self._next = 0
@@ -106,7 +117,8 @@ class RunReader:
             self._change.notify_all()
         for thread in self._threads:
             thread.join()
-        self._ready.clear()
+        while self._ready:
+            self._arenas.give(self._ready.popitem()[1].data)
 
     def take(self, runs: list[int]) -> dict[int, Run]:
         """The runs of the current step, as soon as they are there."""

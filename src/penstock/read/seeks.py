@@ -62,7 +62,7 @@ def _find_column(index: Path, name: str) -> tuple[int, int] | None:
                 return None
             column = reader.get_batch(0).column(name)
             _, offsets, data = column.buffers()
-            if column.offset or offsets is None or data is None or not len(column):
+            if column.offset or offsets is None or data is None or not data.size:
                 return None
             return offsets.address - base, data.address - base
     except (pa.ArrowException, OSError, ValueError):

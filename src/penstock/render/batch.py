@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from penstock import _core
 from penstock.render.decode import decode_with_pillow
 from penstock.render.inputs import Arena, Inputs
-from penstock.render.options import Color, Output, Window
-from penstock.render.status import Status
+from penstock.render.options import BYTES, Color, Output, Window
+from penstock.render.status import PILLOW_DECIDES
 
 if TYPE_CHECKING:
     from penstock.render.inputs import Data
@@ -32,7 +32,7 @@ def render_batch(
     flips: ArrayLike | None = None,
     seeks: Sequence[Data] | Arena | None = None,
     color: Color | None = None,
-    output: Output | None = None,
+    output: Output = BYTES,
     resample: Resample = "bilinear",
     out: NDArray[Any] | None = None,
     threads: int | None = None,
@@ -53,7 +53,6 @@ def render_batch(
     The result depends on no thread count. Inputs are read in place and must not change meanwhile; the
     GIL is released. May be called from several threads at once, and after a fork.
     """
-    output = output or Output()
     boxes = _check_boxes(boxes)
     request = _Request(
         images=Inputs.of(images, len(boxes), "images"),
@@ -61,7 +60,7 @@ def render_batch(
         boxes=boxes,
         windows=None if window is None else window.rows(len(boxes)),
         flips=None if flips is None else _check_flips(flips, len(boxes)),
-        color=_check_color(color or Color(), len(boxes)),
+        color=Color() if color is None else _check_color(color, len(boxes)),
         output=output,
         bicubic=_check_resample(resample) == "bicubic",
     )
@@ -110,7 +109,7 @@ class _Request:
         self, out: NDArray[Any], status: NDArray[np.int32], threads: int
     ) -> None:
         """Lets Pillow decode what the core does not, a picture at a time for each thread."""
-        rows = np.flatnonzero(status == Status.UNSUPPORTED)
+        rows = np.flatnonzero(np.isin(status, PILLOW_DECIDES))
         if len(rows) == 0:
             return
 
@@ -149,7 +148,7 @@ def _check_boxes(boxes: ArrayLike) -> NDArray[np.int32]:
             f"not {array.dtype}{list(array.shape)}"
         )
     # What does not fit into 32 bits lies in no picture, also after clipping.
-    return array.astype(np.int64).clip(-1, np.iinfo(np.int32).max).astype(np.int32)
+    return array.astype(np.int64).clip(-1, 2**31 - 1).astype(np.int32)
 
 
 def _check_size(size: tuple[int, int]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from PIL import Image, UnidentifiedImageError
 from penstock import _core
 from penstock.errors import DecodeError
 from penstock.render import reference
-from penstock.render.status import Status, status_message
+from penstock.render.status import PILLOW_DECIDES, Status, status_message
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -24,7 +24,7 @@ def decode_jpeg(data: Buffer) -> NDArray[np.uint8]:
     Raises DecodeError for data that is damaged or no image.
     """
     code, pixels = _core.decode_jpeg(data)
-    if code == Status.UNSUPPORTED:
+    if code in PILLOW_DECIDES:
         code, pixels = decode_with_pillow(data)
     if pixels is None:
         raise DecodeError(f"{status_message(code)} ({memoryview(data).nbytes} bytes)")

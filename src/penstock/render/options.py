@@ -108,6 +108,9 @@ class Output:
         return _make_table(self.dtype, self.mean, self.std)
 
 
+BYTES = Output()
+
+
 @lru_cache(maxsize=16)
 def _make_table(dtype: Dtype, mean: Triple, std: Triple) -> NDArray[Any]:
     levels = np.arange(256, dtype=np.uint8)

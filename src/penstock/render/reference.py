@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
 
-from penstock.render.options import Output, round_to_bfloat16
+from penstock.render.options import BYTES, Output, round_to_bfloat16
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -90,7 +90,7 @@ def render(
     jitter: NDArray[np.float32] | None = None,
     order: NDArray[np.uint8] | tuple[int, ...] = (0, 1, 2),
     lighting: NDArray[np.float32] | None = None,
-    output: Output | None = None,
+    output: Output = BYTES,
 ) -> NDArray[Any]:
     """One decoded sample on its whole way into a batch; `box` is (left, top, width, height)."""
     left, top, width, height = box
@@ -101,4 +101,4 @@ def render(
         result = jitter_color(np.ascontiguousarray(result), jitter, order)
     if lighting is not None:
         result = add_lighting(result, lighting)
-    return convert(result, output or Output())
+    return convert(result, output)

@@ -16,6 +16,9 @@ class Status(IntEnum):
     TOO_LARGE = 5
 
 
+PILLOW_DECIDES = (Status.UNSUPPORTED, Status.TRUNCATED, Status.CORRUPT)
+"""What the core refuses and Pillow may still decode: see docs/damaged-images.md."""
+
 _MESSAGES = {
     Status.OK: "fine",
     Status.UNSUPPORTED: "a kind of image that the native decoder leaves to Pillow",

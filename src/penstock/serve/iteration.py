@@ -71,7 +71,12 @@ class _Production:
         layout, counters = self._renderer.layout, self._renderer.counters
         schedule = schedule_runs(self._plan)
         with RunReader(
-            schedule, layout.read_run, layout.sizes, start=self._start, ahead=self._ahead
+            schedule,
+            layout.read_run,
+            layout.sizes,
+            arenas=self._renderer.memory.arenas,
+            start=self._start,
+            ahead=self._ahead,
         ) as reader:
             for number in range(self._start, len(self._plan)):
                 step = self._plan.step(number)

@@ -19,7 +19,7 @@ from penstock.read.layout import Layout
 from penstock.read.parts import Table
 from penstock.serve.batch import Batch
 from penstock.serve.iteration import iterate
-from penstock.serve.memory import BatchMemory
+from penstock.serve.memory import LoaderMemory
 from penstock.serve.rank import find_rank
 from penstock.serve.recipe import compile_recipe
 from penstock.serve.renderer import IMAGE, KEY, LABEL, OnError, Renderer
@@ -30,7 +30,7 @@ from penstock.serve.transforms import Transform
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-WINDOW_BYTES = 128 << 20
+WINDOW_BYTES = 96 << 20
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Loader:
         fields: of `image`, `label`, `key`, raw fields of the samples (`json`, `mask.png`: bytes) and index columns.
         weights: how often samples come: a number each, or `balanced` for equal classes.
         on_error: what to do with samples that do not decode: `raise`, `skip`, or `substitute` another of the batch.
-        window: over how many samples to shuffle; `auto` is about 128 MiB of them, None all.
+        window: over how many samples to shuffle; `auto` is about 96 MiB of them, None all.
         rank, world_size: torch.distributed's, or those of the environment, unless given.
         threads: for rendering; as many as cores unless given. prefetch: how many batches to keep ready.
         """
@@ -120,7 +120,7 @@ class Loader:
         self._epoch = self._start = 0
         self._position = (0, 0)
         self._counters = Counters()
-        self._memory = (os.getpid(), BatchMemory())
+        self._memory = LoaderMemory()
         self._plan_of: tuple[int, EpochPlan] | None = None
         self._open: list[Generator[Batch, None, None]] = []
 
@@ -147,6 +147,7 @@ class Loader:
         """Ends the threads of all iterations. Again is fine; so is iterating anew."""
         for batches in list(self._open):
             batches.close()
+        self._memory = LoaderMemory()
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is of this epoch: from its start, or from where a loaded state stands in it.
@@ -223,10 +224,7 @@ class Loader:
         return batch
 
     def _renderer(self, epoch: int) -> Renderer:
-        if (
-            self._memory[0] != os.getpid()
-        ):  # after a fork, a lock of the parent may be held for ever
-            self._memory = (os.getpid(), BatchMemory())
+        self._memory = self._memory.here()
         return Renderer(
             layout=self._layout,
             recipe=self._recipe,
@@ -237,7 +235,7 @@ class Loader:
             on_error=self._on_error,
             name_row=self._table.name_row,
             counters=self._counters,
-            memory=self._memory[1],
+            memory=self._memory,
         )
 
     def _split(self) -> Split:

@@ -7,12 +7,15 @@ more references than the pool's own.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from penstock.read.run_reader import Arenas
 
 _KEPT = 8
 
@@ -41,9 +44,6 @@ class BatchMemory:
         self._references = _count_own_references()
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return BatchMemory, ()
-
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """An array that no batch still alive shares memory with; its content is arbitrary."""
         size = max(int(np.prod(shape)) * dtype.itemsize, 1)
@@ -54,3 +54,16 @@ class BatchMemory:
                 self._owners.append(owner)
                 del self._owners[:-_KEPT]
             return owner[:size].view(dtype).reshape(shape)
+
+
+class LoaderMemory:
+    """What a loader keeps from one epoch to the next: memory for batches and for runs."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self.batches = BatchMemory()
+        self.arenas = Arenas()
+
+    def here(self) -> LoaderMemory:
+        """This one, or after a fork a new one: a lock of the parent's may be held for ever."""
+        return self if self.owner == os.getpid() else LoaderMemory()

@@ -16,7 +16,7 @@ from penstock.read.layout import Layout
 from penstock.read.run_reader import Run
 from penstock.render import render_batch, status_message
 from penstock.serve.batch import IGNORED_LABEL, Batch
-from penstock.serve.memory import BatchMemory
+from penstock.serve.memory import LoaderMemory
 from penstock.serve.recipe import Draw, Recipe
 from penstock.serve.stats import Counters
 
@@ -42,7 +42,7 @@ class Renderer:
     on_error: OnError
     name_row: Callable[[int], str]
     counters: Counters
-    memory: BatchMemory
+    memory: LoaderMemory
 
     def render(self, number: int, step: StepPlan, runs: dict[int, Run]) -> Batch:
         """The batch of a step whose runs are in memory."""
@@ -68,7 +68,7 @@ class Renderer:
         places = self.layout.places[rows] + columns.image.offset[rows] - columns.span.offset[rows]
         images, seeks = self._gather(rows, places, columns.image.size[rows], runs)
         output = self.recipe.output
-        out = self.memory.take(output.shape(len(rows), drawn.size), output.element)
+        out = self.memory.batches.take(output.shape(len(rows), drawn.size), output.element)
         out, status = render_batch(
             images,
             drawn.boxes,

@@ -11,12 +11,13 @@ from PIL import Image
 from images import make_pixels
 from penstock import _core
 from penstock.render import Color, Output, reference, render_batch
+from penstock.render.options import BYTES
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DTYPES = ["float32", "float16", "bfloat16"]
 
 
-def render(pixels, color=None, output=None):
+def render(pixels, color=None, output=BYTES):
     """The pixels as they are, through the colours and the output only."""
     height, width, _ = pixels.shape
     out, status = render_batch(

@@ -1,0 +1,273 @@
+"""How fast items move through a flow, beside tensorpack and torch, in one interleaved run.
+
+    pip install -r benchmarks/requirements-flow.txt
+    python benchmarks/flow.py [--rounds 5] [--items 3000] [--json out.json]
+
+Every contender runs in a process of its own, one after the other, round after round, so that
+whatever else the machine does hits all alike. Start-up and warm-up are not measured. The function
+is the same for all: it takes a number and returns a 224x224x3 uint8 array of its own (about 10 µs).
+Two figures each: items per second by the clock, and the CPU time that an item costs in all
+processes together, which other work on the machine disturbs less. The table shows medians over the
+rounds; ratios are medians of the ratios within each round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import platform
+import shlex
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+WORKERS = 2
+WARMUP = 200
+BATCH = 32
+BUFFER = 128  # items under way; tensorpack's own default is 200, torch's 2 a worker
+IMAGE = np.random.default_rng(0).integers(0, 255, (224, 224, 3), np.uint8)
+BIG = 10_000_000
+TOTAL: list[int] = []  # how many the flow that is being measured has
+Result = tuple[float, float]
+
+
+def shift(number: int) -> np.ndarray:
+    return IMAGE + np.uint8(number % 7)
+
+
+def rate(items: Iterable[Any], warmup: int = WARMUP, left_out: int = WARMUP) -> Result:
+    """(items per second, CPU µs per item) between a warm-up and the end that a buffer hides."""
+    passed = iter(items)
+    for _ in range(warmup):
+        next(passed)
+    count = TOTAL.pop() - warmup - left_out
+    cpu, began = read_cpu(), time.perf_counter()
+    for _ in range(count):
+        next(passed)
+    seconds = time.perf_counter() - began
+    return count / seconds, (read_cpu() - cpu) / count * 1e6
+
+
+def read_cpu() -> float:
+    """Seconds that this process and its children have computed, ended ones included."""
+    total = 0.0
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat", encoding="ascii", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(entry) == os.getpid():
+            total += sum(map(int, fields[11:15]))
+        elif int(fields[1]) == os.getpid():
+            total += sum(map(int, fields[11:13]))
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def run_penstock(items: int) -> Result:
+    from penstock import Flow
+
+    TOTAL.append(items)
+    return rate(Flow.of(range(items)).map(shift, WORKERS, buffer=BUFFER, start="fork"))
+
+
+def run_tensorpack(items: int) -> Result:
+    from tensorpack import dataflow
+
+    TOTAL.append(items)
+    source = dataflow.DataFromList([[n] for n in range(items)], shuffle=False)
+    ds = dataflow.MultiProcessMapDataZMQ(source, WORKERS, lambda dp: [shift(dp[0])], strict=True)
+    ds.reset_state()
+    return rate(ds)
+
+
+def make_torch_dataset(items: int) -> Any:
+    from torch.utils.data import Dataset
+
+    class Shifted(Dataset):
+        def __len__(self) -> int:
+            return items
+
+        def __getitem__(self, number: int) -> np.ndarray:
+            return shift(number)
+
+    return Shifted()
+
+
+def run_torch(items: int) -> Result:
+    from torch.utils.data import DataLoader
+
+    TOTAL.append(items)
+    options = {"num_workers": WORKERS, "prefetch_factor": BUFFER // WORKERS}
+    return rate(DataLoader(make_torch_dataset(items), batch_size=None, **options))
+
+
+def run_penstock_batched(items: int) -> Result:
+    from penstock import Flow
+
+    TOTAL.append(items // BATCH)
+    flow = Flow.of(range(items)).map(shift, WORKERS, buffer=BUFFER, start="fork").batch(BATCH)
+    batches, cpu = rate(flow, WARMUP // BATCH, WARMUP // BATCH)
+    return batches * BATCH, cpu / BATCH
+
+
+def run_torch_batched(items: int) -> Result:
+    from torch.utils.data import DataLoader
+
+    TOTAL.append(items // BATCH)
+    loader = DataLoader(make_torch_dataset(items), batch_size=BATCH, num_workers=WORKERS)
+    batches, cpu = rate(loader, WARMUP // BATCH, WARMUP // BATCH)
+    return batches * BATCH, cpu / BATCH
+
+
+def run_arrays_in(items: int) -> Result:
+    """Arrays to the workers and back: twice the bytes."""
+    from penstock import Flow
+
+    TOTAL.append(items)
+    return rate(Flow.of([IMAGE] * items).map(np.copy, WORKERS, buffer=BUFFER, start="fork"))
+
+
+def run_tensorpack_arrays_in(items: int) -> Result:
+    from tensorpack import dataflow
+
+    TOTAL.append(items)
+    source = dataflow.DataFromList([[IMAGE]] * items, shuffle=False)
+    ds = dataflow.MultiProcessMapDataZMQ(source, WORKERS, lambda dp: [np.copy(dp[0])], strict=True)
+    ds.reset_state()
+    return rate(ds)
+
+
+def run_threads(items: int) -> Result:
+    """Microseconds that a thread map adds to a function that does nothing."""
+    from penstock import Flow
+
+    TOTAL.extend([10 * items] * 2)
+    plain, plain_cpu = rate(Flow.of(range(10 * items)))
+    mapped, cpu = rate(Flow.of(range(10 * items)).map(abs, WORKERS, "threads"))
+    return (1 / mapped - 1 / plain) * 1e6, cpu - plain_cpu
+
+
+def run_remote(items: int) -> Result:
+    """GB/s over loopback TCP, of one sender with items of 10 MB."""
+    from penstock import Flow
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    TOTAL.append(max(100, items // 20))
+    sender = os.fork()
+    if not sender:
+        Flow.of([np.zeros(BIG, np.uint8)] * TOTAL[0]).send(address)
+        os._exit(0)
+    received, cpu = rate(Flow.receive(address), 10, 0)
+    os.waitpid(sender, 0)
+    return received * BIG / 1e9, cpu
+
+
+CONTENDERS: dict[str, Callable[[int], Result]] = {
+    "penstock": run_penstock,
+    "tensorpack": run_tensorpack,
+    "torch": run_torch,
+    "penstock batched": run_penstock_batched,
+    "torch batched": run_torch_batched,
+    "penstock arrays in": run_arrays_in,
+    "tensorpack arrays in": run_tensorpack_arrays_in,
+    "threads": run_threads,
+    "remote": run_remote,
+}
+
+ROWS = [  # what, contender, unit, compared with, wanted
+    ("Flow.map, 2 processes", "penstock", "items/s", None, None),
+    ("  vs tensorpack MultiProcessMapDataZMQ", "tensorpack", "items/s", "penstock", 2.0),
+    ("  vs torch DataLoader, batch_size=None", "torch", "items/s", "penstock", 1.5),
+    ("Flow.map.batch(32), 2 processes", "penstock batched", "items/s", None, None),
+    ("  vs torch DataLoader, batch_size=32", "torch batched", "items/s", "penstock batched", None),
+    ("Flow.map, arrays in and out", "penstock arrays in", "items/s", None, None),
+    ("  vs tensorpack", "tensorpack arrays in", "items/s", "penstock arrays in", 2.0),
+    ("thread map overhead, at most", "threads", "µs/item", None, 30.0),
+    ("remote flow, loopback TCP, 10 MB items", "remote", "GB/s", None, 1.0),
+]
+
+
+def measure(name: str, items: int, tries: int = 3) -> Result:
+    """One contender in a session of its own, of which nothing is left afterwards.
+
+    tensorpack does not always get to its end: it is tried again, and NaN if it never does.
+    """
+    command = [sys.executable, "-W", "ignore", __file__, "--items", str(items), "--run", name]
+    for _ in range(tries):
+        with tempfile.TemporaryFile("w+") as out, open(os.devnull, "w") as null:
+            process = subprocess.Popen(command, stdout=out, stderr=null, start_new_session=True)
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                print(f"{name} did not end within 60 s: once more", file=sys.stderr)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            out.seek(0)
+            figures = out.read().split()[-2:]
+        if len(figures) == 2:
+            return float(figures[0]), float(figures[1])
+    return math.nan, math.nan
+
+
+def report(results: dict[str, list[Result]], command: str) -> None:
+    """One table: medians by the clock and by CPU time, and how many times better ours is."""
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    print(f"{command}\n{machine}, NumPy {np.__version__}; medians of {len(results['penstock'])}\n")
+    print(f"{'':42}{'':>9} {'':8}{'CPU':>9}   {'penstock is':^17}{'wanted':>8}")
+    print(f"{'':42}{'':>9} {'':8}{'µs/item':>9}  {'by clock':>9} {'by CPU':>8}")
+    for what, name, unit, base, wanted in ROWS:
+        clock, cpu = ([pair[i] for pair in results[name]] for i in (0, 1))
+        ratios = " " * 18
+        if base is not None:
+            by_clock = [ours[0] / theirs for ours, theirs in zip(results[base], clock)]
+            by_cpu = [theirs / ours[1] for ours, theirs in zip(results[base], cpu)]
+            ratios = f"{middle(by_clock):8.2f}x {middle(by_cpu):7.2f}x"
+        goal = "" if wanted is None else f"{wanted:g}{'x' if base else ' ' + unit}"
+        print(f"{what:42}{middle(clock):9.1f} {unit:8}{middle(cpu):9.1f}  {ratios}{goal:>10}")
+
+
+def middle(values: list[float]) -> float:
+    """The median of those that were measured."""
+    measured = [value for value in values if not math.isnan(value)]
+    return statistics.median(measured) if measured else math.nan
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--items", type=int, default=3000)
+    parser.add_argument("--json", help="write all measurements to this file")
+    parser.add_argument("--run", choices=CONTENDERS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        warnings.simplefilter("ignore")
+        print(*CONTENDERS[options.run](options.items), flush=True)
+        os._exit(0)  # tensorpack's processes do not always end by themselves
+    results: dict[str, list[Result]] = {name: [] for name in CONTENDERS}
+    for _ in range(options.rounds):
+        for name in CONTENDERS:
+            results[name].append(measure(name, options.items))
+    report(results, shlex.join(["python", *sys.argv]))
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""The loader beside rendering alone and beside torchvision's ImageFolder + DataLoader, in one run.
+
+    python benchmarks/loader.py [--folder DIR] [--rounds 3] [--json]
+
+600 photos, 12 times, warm page cache, batch 256, RandomResizedCrop(224) + flip, uint8 out, two threads or two
+workers. The jobs take turns; rates are medians over the rounds, CPU time is that of the process and its children.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from photos import unpack_photos
+
+import penstock
+from penstock.read.layout import Layout
+from penstock.render import render_batch
+from penstock.serve.recipe import Draw
+from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
+
+BATCH = 256
+STEPS = [RandomResizedCrop(224), RandomHorizontalFlip()]
+
+
+def make_loader(path: Path) -> penstock.Loader:
+    return penstock.Loader(path, BATCH, shuffle=True, transform=STEPS, threads=2)
+
+
+def render_alone(path: Path) -> Callable[[], int]:
+    """Renders the same epoch from bytes in memory, into memory that is kept: what the loader cannot beat."""
+    loader = make_loader(path)
+    plan, layout = loader._plan(0), loader._layout
+    columns = layout.columns
+    runs = [_read_run(layout, run) for run in range(len(layout.runs) - 1)]
+    out = np.empty((BATCH, 224, 224, 3), np.uint8)
+
+    def run() -> int:
+        for number in range(len(plan)):
+            step = plan.step(number)
+            rows = step.rows
+            drawn = loader._recipe.draw(
+                Draw(0, 0, step.draws), columns.height[rows], columns.width[rows]
+            )
+            images, seeks = [], []
+            for row, run in zip(rows.tolist(), layout.runs_of(rows).tolist(), strict=True):
+                data, tables = runs[run]
+                place = int(layout.places[row])
+                images.append(data[place : place + int(columns.image.size[row])])
+                seeks.append(tables.table(row - int(layout.runs[run])))
+            render_batch(
+                images,
+                drawn.boxes,
+                drawn.size,
+                flips=drawn.flips,
+                seeks=seeks,
+                out=out[: len(rows)],
+                threads=2,
+            )
+        return len(columns)
+
+    return run
+
+
+def _read_run(layout: Layout, run: int) -> tuple[np.ndarray, object]:
+    memory = np.empty(int(layout.sizes[run]), np.uint8)
+    return memory, layout.read_run(run, memory)
+
+
+def load(path: Path) -> Callable[[], int]:
+    loader = make_loader(path)
+    return lambda: sum(len(images) for images, _ in loader)
+
+
+def load_with_torchvision(path: Path) -> Callable[[], int]:
+    import torch
+
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor a, Tensor b, float c) -> Tensor")
+    from torchvision import transforms
+    from torchvision.datasets import ImageFolder
+
+    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
+    dataset = ImageFolder(str(path), transforms.Compose([*steps, np.asarray]))
+    loader = torch.utils.data.DataLoader(
+        dataset, BATCH, shuffle=True, num_workers=2, collate_fn=collate, persistent_workers=True
+    )
+    return lambda: sum(len(images) for images, _ in loader)
+
+
+def collate(samples: list[tuple[np.ndarray, int]]) -> tuple[object, object]:
+    import torch
+
+    images = torch.from_numpy(np.stack([image for image, _ in samples]))
+    return images, torch.tensor([label for _, label in samples])
+
+
+def cpu_seconds() -> float:
+    own, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def measure(jobs: dict[str, Callable[[], int]], rounds: int) -> dict[str, dict[str, float]]:
+    rates: dict[str, list[float]] = {name: [] for name in jobs}
+    costs: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            start, cpu = time.perf_counter(), cpu_seconds()
+            count = job()
+            rates[name].append(count / (time.perf_counter() - start))
+            costs[name].append((cpu_seconds() - cpu) / count * 1e3)
+    return {
+        name: {
+            "images_per_second": statistics.median(rates[name]),
+            "cpu_ms_per_image": statistics.median(costs[name]),
+        }
+        for name in jobs
+    }
+
+
+PEAK = """
+import re, sys, time
+import penstock
+from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
+imported = time.perf_counter()
+steps = [RandomResizedCrop(224), RandomHorizontalFlip()]
+loader = penstock.Loader(sys.argv[1], 256, shuffle=True, transform=steps, threads=2)
+first = None
+for images, labels in loader:
+    first = first or time.perf_counter() - imported
+peak = re.search(r"VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())  # unlike ru_maxrss, not inherited
+print(first, int(peak[1]) / 1024)
+"""
+
+
+def measure_alone(path: Path) -> dict[str, float]:
+    """Seconds to the first batch and peak MB of a process that only loads one epoch."""
+    output = subprocess.run(
+        [sys.executable, "-c", PEAK, str(path)], check=True, capture_output=True, text=True
+    ).stdout.split()
+    return {"first_batch_seconds": float(output[0]), "peak_mb": float(output[1])}
+
+
+def measure_waiting(path: Path) -> float:
+    """The share of its time that a loop waits whose step takes twice as long as loading does."""
+    loader = make_loader(path)
+    for _ in loader:
+        pass
+    stats = loader.stats()
+    step = 2 * BATCH / stats.images_per_second
+    waited = total = 0.0
+    for _ in range(2):
+        iterator: Iterator[object] = iter(loader)
+        next(iterator)
+        while True:
+            end = time.perf_counter() + step
+            while time.perf_counter() < end:
+                time.sleep(end - time.perf_counter() if end > time.perf_counter() else 0)
+            before = time.perf_counter()
+            if next(iterator, None) is None:
+                break
+            waited += time.perf_counter() - before
+            total += time.perf_counter() - before + step
+    return waited / total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", help="where to work")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
+        os.environ["PENSTOCK_CACHE"] = str(Path(temporary) / "cache")
+        source = unpack_photos(Path(temporary), repeats=12)
+        packed = Path(temporary) / "packed"
+        penstock.pack_dataset(source, packed)
+        jobs = {
+            "render_batch alone": render_alone(packed),
+            "Loader, packed": load(packed),
+            "Loader, image folder": load(source),
+            "torchvision ImageFolder": load_with_torchvision(source),
+        }
+        results = measure(jobs, options.rounds)
+        alone = measure_alone(packed)
+        waiting = measure_waiting(packed)
+    if options.json:
+        print(json.dumps({"rates": results, **alone, "waiting": waiting}))
+        return
+    print(
+        f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {' '.join(sys.argv)}"
+    )
+    slowest = results["torchvision ImageFolder"]["images_per_second"]
+    best = results["render_batch alone"]
+    print(f"{'':26}{'images/s':>10}{'CPU ms':>8}{'x torchvision':>15}{'x render':>10}{'CPU x':>7}")
+    for name, r in results.items():
+        rate, cost = r["images_per_second"], r["cpu_ms_per_image"]
+        print(
+            f"{name:26}{rate:10.0f}{cost:8.2f}{rate / slowest:15.1f}"
+            f"{rate / best['images_per_second']:10.2f}{cost / best['cpu_ms_per_image']:7.2f}"
+        )
+    print(f"first batch after {alone['first_batch_seconds']:.2f} s, peak {alone['peak_mb']:.0f} MB")
+    print(f"a step of twice the loading time waits {waiting:.2%} of the time")
+
+
+if __name__ == "__main__":
+    main()

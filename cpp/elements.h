@@ -1,0 +1,15 @@
+// From bytes to the elements of a batch: normalised floats of any format, interleaved or planar.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock {
+
+// Replaces each byte of `count` RGB pixels by the entry of its channel in `table`: 3 x 256 elements
+// of `element_size` bytes (1, 2 or 4). With `planar`, all of a channel come before the next
+// channel; without it, `out` may be `pixels` if the size is 1.
+void look_up(const uint8_t* pixels, size_t count, const void* table, size_t element_size,
+             bool planar, void* out);
+
+}  // namespace penstock

@@ -1,0 +1,82 @@
+// Decodes arbitrary bytes: nothing may be read or written out of bounds, and a seek table that
+// build_seek() made must never change a pixel. Input: 4 bytes for the box, 2 for the length of the
+// seek table (without its checksum, which is put right, so that the entries are reached), the
+// table, the JPEG.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "../cpp/crc32c.h"
+#include "../cpp/jpeg.h"
+#include "../cpp/jpeg_headers.h"
+#include "../cpp/simd.h"
+
+using penstock::Box;
+using penstock::Bytes;
+using penstock::Status;
+
+namespace {
+
+constexpr int64_t kMaxPixels = 1 << 20;  // more only takes longer
+
+std::vector<uint8_t> sign(Bytes table, Bytes jpeg) {
+  penstock::HeaderParser parser;
+  penstock::Headers headers;
+  std::vector<uint8_t> seek(table.data, table.data + table.size);
+  if (parser.open(jpeg, headers) != Status::ok) return seek;
+  uint32_t crc = penstock::crc32c(0, jpeg.data, headers.scan.data);
+  crc = penstock::crc32c(crc, table.data, table.size);
+  for (int shift = 0; shift < 32; shift += 8) seek.push_back(uint8_t(crc >> shift));
+  return seek;
+}
+
+Status decode(Bytes jpeg, Box box, const std::vector<uint8_t>& seek, std::vector<uint8_t>& out) {
+  static penstock::JpegDecoder decoder;  // used again and again, as a thread does
+  const Status opened = decoder.open(jpeg);
+  if (opened != Status::ok) return opened;
+  out.assign(size_t(box.width) * size_t(box.height) * 3, 0);  // exact, so that ASan guards its end
+  return decoder.decode(box, {seek.data(), seek.size()}, out.data(), size_t(box.width) * 3);
+}
+
+int32_t scale(uint8_t fraction, int32_t size) { return int32_t(int64_t(fraction) * size / 256); }
+
+void check(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 6) return 0;
+  const size_t table_size = size_t(data[4] | data[5] << 8);
+  if (table_size > size - 6) return 0;
+  const Bytes table{data + 6, table_size};
+  // A copy of its own, so that ASan sees reads beyond its end.
+  const std::vector<uint8_t> copy(data + 6 + table_size, data + size);
+  const Bytes jpeg{copy.data(), copy.size()};
+
+  penstock::JpegDecoder probe;
+  std::vector<uint8_t> built;
+  const Status build_status = penstock::build_seek(jpeg, built);
+  if (probe.open(jpeg) != Status::ok) return 0;
+  if (int64_t(probe.width()) * probe.height() > kMaxPixels) return 0;
+  const int32_t left = scale(data[0], probe.width()), top = scale(data[1], probe.height());
+  const Box box{left, top, 1 + scale(data[2], probe.width() - left),
+                1 + scale(data[3], probe.height() - top)};
+
+  std::vector<uint8_t> plain, other;
+  const Status status = decode(jpeg, box, {}, plain);
+  if (status == Status::ok && build_status == Status::ok) {
+    check(decode(jpeg, box, built, other) == Status::ok);
+    check(plain == other);
+  }
+  if (status == Status::ok) {
+    penstock::force_portable(true);
+    check(decode(jpeg, box, {}, other) == Status::ok);
+    penstock::force_portable(false);
+    check(plain == other);
+  }
+  decode(jpeg, box, sign(table, jpeg), other);
+  return 0;
+}

@@ -1,0 +1,1 @@
+"""Other libraries' names over Penstock's own parts; each is imported on request."""

@@ -1,0 +1,100 @@
+"""The names of `tensorpack.dataflow`, over Flow: change the import line, keep the program.
+
+    from penstock.compat.tensorpack import *      # was: from tensorpack.dataflow import *
+
+Where the original hangs, duplicates, loses or blurs, this does what its documentation promised;
+docs/flow.md has the table.
+"""
+
+from penstock.compat.tensorpack import dataset, imgaug
+from penstock.compat.tensorpack.dataflow import (
+    BatchData,
+    BatchDataByShape,
+    CacheData,
+    ConcatData,
+    DataFlow,
+    DataFromGenerator,
+    DataFromIterable,
+    DataFromList,
+    FakeData,
+    FixedSizeData,
+    JoinData,
+    LocallyShuffleData,
+    MapData,
+    MapDataComponent,
+    ProxyDataFlow,
+    RandomChooseData,
+    RandomMixData,
+    RepeatedData,
+    RepeatedDataPoint,
+    RNGDataFlow,
+    SelectComponent,
+)
+from penstock.compat.tensorpack.imgaug import AugmentorList
+from penstock.compat.tensorpack.parallel import (
+    AugmentImageComponent,
+    AugmentImageComponents,
+    MultiProcessMapAndBatchData,
+    MultiProcessMapAndBatchDataZMQ,
+    MultiProcessMapData,
+    MultiProcessMapDataZMQ,
+    MultiProcessPrefetchData,
+    MultiProcessRunner,
+    MultiProcessRunnerZMQ,
+    MultiThreadMapData,
+    MultiThreadPrefetchData,
+    MultiThreadRunner,
+    PrefetchData,
+    PrefetchDataZMQ,
+)
+from penstock.compat.tensorpack.remote import RemoteDataZMQ, send_dataflow_zmq
+from penstock.compat.tensorpack.seed import fix_rng_seed
+from penstock.compat.tensorpack.serialize import LMDBData, LMDBSerializer, PrintData, TestDataSpeed
+
+__all__ = [
+    "AugmentImageComponent",
+    "AugmentImageComponents",
+    "AugmentorList",
+    "BatchData",
+    "BatchDataByShape",
+    "CacheData",
+    "ConcatData",
+    "DataFlow",
+    "DataFromGenerator",
+    "DataFromIterable",
+    "DataFromList",
+    "FakeData",
+    "FixedSizeData",
+    "JoinData",
+    "LMDBData",
+    "LMDBSerializer",
+    "LocallyShuffleData",
+    "MapData",
+    "MapDataComponent",
+    "MultiProcessMapAndBatchData",
+    "MultiProcessMapAndBatchDataZMQ",
+    "MultiProcessMapData",
+    "MultiProcessMapDataZMQ",
+    "MultiProcessPrefetchData",
+    "MultiProcessRunner",
+    "MultiProcessRunnerZMQ",
+    "MultiThreadMapData",
+    "MultiThreadPrefetchData",
+    "MultiThreadRunner",
+    "PrefetchData",
+    "PrefetchDataZMQ",
+    "PrintData",
+    "ProxyDataFlow",
+    "RNGDataFlow",
+    "RandomChooseData",
+    "RandomMixData",
+    "RemoteDataZMQ",
+    "RepeatedData",
+    "RepeatedDataPoint",
+    "SelectComponent",
+    "TestDataSpeed",
+    "dataset",
+    "fix_rng_seed",
+    "imgaug",
+    "send_dataflow_zmq",
+]

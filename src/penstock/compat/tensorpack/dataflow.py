@@ -1,0 +1,362 @@
+"""tensorpack's DataFlow: the base classes, sources and transforms as thin shells over Flow.
+
+A datapoint is a list or dict of components. Every pass of a shell is finite and exact, and each
+`iter` begins the next epoch. `reset_state()` may be called any number of times, or never.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from penstock.compat.tensorpack.seed import get_seed
+from penstock.run.flow import Flow
+from penstock.run.seeding import item_rng
+from penstock.run.source import Source
+from penstock.run.stage import At, Items, Length, Opener, Stage, opened
+
+
+class DataFlow:
+    """What users subclass: `__iter__` yields datapoints, `__len__` is optional."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+
+    def reset_state(self) -> None:
+        """Nothing has to be prepared before iteration, so there is nothing to reset."""
+
+    def get_data(self) -> Iterator[Any]:
+        """The old name of `__iter__`."""
+        return iter(self)
+
+    def size(self) -> int:
+        """The old name of `__len__`."""
+        return len(self)  # type: ignore[arg-type]
+
+
+class RNGDataFlow(DataFlow):
+    """A DataFlow with a generator of its own, `self.rng`, seeded by `fix_rng_seed`."""
+
+    @property
+    def rng(self) -> np.random.RandomState:
+        """Made at first use, so that subclasses need not call `__init__`."""
+        if "_rng" not in self.__dict__:
+            self._rng = np.random.RandomState(get_seed() & 0xFFFFFFFF)
+        return self._rng
+
+
+class Shell(DataFlow):
+    """A DataFlow that is a Flow: `flow` is that, and `length` what `len` says if a Flow cannot."""
+
+    def __init__(self, flow: Flow, length: int | None = None) -> None:
+        self.flow = flow
+        self._length = length
+        self._passes = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.flow.set_epoch(self._passes)
+        self._passes += 1
+        return iter(self.flow)
+
+    def __len__(self) -> int:
+        return len(self.flow) if self._length is None else self._length
+
+
+class ProxyDataFlow(Shell):
+    """Pass everything on to `ds`; subclasses override what they want to change."""
+
+    def __init__(self, ds: DataFlow) -> None:
+        super().__init__(as_flow(ds), length_of(ds))
+        self.ds = ds
+
+    def reset_state(self) -> None:
+        self.ds.reset_state()
+
+
+def as_flow(ds: Iterable[Any]) -> Flow:
+    """The flow of a shell, or one that iterates a DataFlow that the user wrote."""
+    if isinstance(ds, Shell) and type(ds).__iter__ is Shell.__iter__:
+        return ds.flow
+    return ds if isinstance(ds, Flow) else Flow(Written(ds))
+
+
+def length_of(ds: Any) -> int | None:
+    """len(ds), or None where it has none."""
+    try:
+        return len(ds)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+@dataclass(frozen=True)
+class Written(Source):
+    """A DataFlow that the user wrote, whose length, if it has one, is believed as it stands."""
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        if isinstance(self.iterable, DataFlow):
+            self.iterable.reset_state()
+        yield from islice(self.iterable, at.start, None, at.step)
+
+    def length(self, lengths: tuple[Length, ...]) -> Length:
+        return length_of(self.iterable)
+
+
+@dataclass(frozen=True)
+class RepeatItem(Stage):
+    """Each item `times` times in a row."""
+
+    times: int
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        with opened(inputs[0], at) as items:
+            for item in items:
+                for _ in range(self.times):
+                    yield item
+
+    def length(self, lengths: tuple[Length, ...]) -> Length:
+        return None if lengths[0] is None else lengths[0] * self.times
+
+    @property
+    def name(self) -> str:
+        return f"repeat_item({self.times})"
+
+    @property
+    def exactness(self) -> str:
+        return f"{self.times} times each"
+
+
+def is_kept(item: Any) -> bool:
+    """A map function drops a datapoint by returning None."""
+    return item is not None
+
+
+# Sources
+
+
+class FakeData(Shell):
+    """`size` datapoints of random arrays, or always the same one if not `random`."""
+
+    def __init__(
+        self,
+        shapes: Sequence[Sequence[int]],
+        size: int = 1000,
+        random: bool = True,
+        dtype: Any = "float32",
+        domain: Any = (0, 1),
+    ) -> None:
+        dtypes = dtype if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
+        domains = domain if isinstance(domain[0], (list, tuple)) else [domain] * len(shapes)
+        fields = [
+            (tuple(s), np.dtype(d).str, r) for s, d, r in zip(shapes, dtypes, domains, strict=True)
+        ]
+        numbers = range(size) if random else [0] * size
+        make = partial(_make_fake, fields, random)
+        super().__init__(Flow.of(numbers).map(make, seed=get_seed()))
+
+
+def _make_fake(fields: list[tuple[Any, str, Any]], random: bool, number: int) -> list[Any]:
+    rng = item_rng() if random else np.random.default_rng(0)
+    return [(rng.random(shape) * (b - a) + a).astype(dtype) for shape, dtype, (a, b) in fields]
+
+
+class DataFromList(Shell):
+    """The elements of a list, in a new order each pass if `shuffle`."""
+
+    def __init__(self, lst: Sequence[Any], shuffle: bool = True) -> None:
+        flow = Flow.of(lst)
+        super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow)
+
+
+class DataFromGenerator(Shell):
+    """What a generator yields (one pass), or a function that makes one (any number)."""
+
+    def __init__(self, gen: Any) -> None:
+        super().__init__(Flow.of(gen))
+
+
+class DataFromIterable(Shell):
+    """What an iterable yields."""
+
+    def __init__(self, iterable: Iterable[Any]) -> None:
+        super().__init__(Flow.of(iterable))
+
+
+# Transforms
+
+
+class MapData(Shell):
+    """`func(datapoint)` for each, on a shallow copy; None drops the datapoint."""
+
+    def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
+        flow = as_flow(ds).map(partial(_call_on_copy, func), seed=get_seed())
+        super().__init__(flow.filter(is_kept), length_of(ds))
+
+
+def _call_on_copy(func: Callable[[Any], Any], item: Any) -> Any:
+    return func(list(item) if isinstance(item, list) else item)
+
+
+class MapDataComponent(Shell):
+    """`func(component)` in the place of one component; None drops the datapoint."""
+
+    def __init__(self, ds: DataFlow, func: Callable[[Any], Any], index: Any = 0) -> None:
+        flow = as_flow(ds).map(partial(_map_component, func, index), seed=get_seed())
+        super().__init__(flow.filter(is_kept), length_of(ds))
+
+
+def _map_component(func: Callable[[Any], Any], index: Any, item: Any) -> Any:
+    value = func(item[index])
+    if value is None:
+        return None
+    copy = dict(item) if isinstance(item, dict) else list(item)
+    copy[index] = value
+    return copy
+
+
+class BatchData(Shell):
+    """`batch_size` datapoints at a time, stacked; the last partial batch only if `remainder`."""
+
+    def __init__(
+        self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False
+    ) -> None:
+        length = length_of(ds)
+        if not remainder and length is not None and batch_size > length:
+            raise ValueError(
+                f"batches of {batch_size} from {length} datapoints: there would be none; use "
+                "remainder=True or smaller batches"
+            )
+        flow = as_flow(ds).batch(batch_size, remainder=remainder, stack=stack_of(use_list))
+        if length is not None and flow.length() is None:
+            length = math.ceil(length / batch_size) if remainder else length // batch_size
+            super().__init__(flow, length)
+        else:
+            super().__init__(flow)
+
+
+class BatchDataByShape(Shell):
+    """Batches of datapoints whose component `idx` has one shape; the rest comes at the end."""
+
+    def __init__(self, ds: DataFlow, batch_size: int, idx: Any) -> None:
+        super().__init__(as_flow(ds).batch_by_shape(batch_size, idx, stack=stack_values))
+
+
+def stack_of(use_list: bool) -> Any:
+    """How BatchData stacks: not at all, or by tensorpack's dtypes."""
+    return False if use_list else stack_values
+
+
+def stack_values(values: list[Any]) -> Any:
+    """tensorpack's dtypes: int32 for int, float32 for float; bool stays bool."""
+    first = values[0]
+    if isinstance(first, (bool, np.generic)):
+        return np.asarray(values)
+    if isinstance(first, int):
+        return np.asarray(values, "int32")
+    if isinstance(first, float):
+        return np.asarray(values, "float32")
+    if isinstance(first, (str, bytes)):
+        return np.asarray(values)
+    shapes = {np.shape(value) for value in values}
+    if len(shapes) > 1:
+        shown = ", ".join(map(str, sorted(shapes)[:4]))
+        raise ValueError(f"cannot stack the shapes {shown}: resize first, or use_list=True")
+    return np.stack(values)
+
+
+class FixedSizeData(Shell):
+    """Passes of exactly `size`; with `keep_state` each goes on where the one before stopped."""
+
+    def __init__(self, ds: DataFlow, size: int, keep_state: bool = True) -> None:
+        flow = as_flow(ds)
+        super().__init__(flow.fixed_size(size) if keep_state else flow.repeat().take(size), size)
+
+
+class RepeatedData(Shell):
+    """All datapoints `num` times over, without end if -1."""
+
+    def __init__(self, ds: DataFlow, num: int) -> None:
+        super().__init__(as_flow(ds).repeat(None if num == -1 else num))
+
+
+class RepeatedDataPoint(Shell):
+    """Each datapoint `num` times in a row."""
+
+    def __init__(self, ds: DataFlow, num: int) -> None:
+        super().__init__(Flow(RepeatItem(num), (as_flow(ds),)))
+
+
+class RandomChooseData(Shell):
+    """Each datapoint from a DataFlow drawn at random, [df, …] or [(df, p), …], until one ends."""
+
+    def __init__(self, df_lists: Sequence[Any]) -> None:
+        pairs = [entry if isinstance(entry, (list, tuple)) else (entry, 1.0) for entry in df_lists]
+        first, *others = [as_flow(ds) for ds, _ in pairs]
+        weights = [weight for _, weight in pairs]
+        super().__init__(first.choose(*others, weights=weights, seed=get_seed()))
+
+
+class RandomMixData(Shell):
+    """All datapoints of all DataFlows, perfectly mixed; their lengths must be known."""
+
+    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
+        first, *others = map(as_flow, df_lists)
+        super().__init__(first.mix(*others, seed=get_seed()))
+
+
+class ConcatData(Shell):
+    """One DataFlow after the other."""
+
+    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
+        first, *others = map(as_flow, df_lists)
+        super().__init__(first.concat(*others))
+
+
+class JoinData(Shell):
+    """The components of the n-th datapoints of all DataFlows side by side."""
+
+    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
+        first, *others = map(as_flow, df_lists)
+        super().__init__(first.join(*others))
+
+
+class SelectComponent(Shell):
+    """Some components, in the given order."""
+
+    def __init__(self, ds: DataFlow, idxs: Sequence[Any]) -> None:
+        super().__init__(as_flow(ds).map(partial(_select, list(idxs))), length_of(ds))
+
+
+def _select(idxs: list[Any], item: Any) -> Any:
+    if isinstance(item, dict):
+        return {index: item[index] for index in idxs}
+    return [item[index] for index in idxs]
+
+
+class LocallyShuffleData(Shell):
+    """A new order each pass in which nothing moves `buffer_size` places; each exactly once."""
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        buffer_size: int,
+        num_reuse: int = 1,
+        shuffle_interval: int | None = None,
+    ) -> None:
+        flow = as_flow(ds)
+        if num_reuse > 1:
+            flow = Flow(RepeatItem(num_reuse), (flow,))
+        super().__init__(flow.shuffle(buffer_size, seed=get_seed()))
+
+
+class CacheData(Shell):
+    """The first complete pass kept in memory, in a new order each pass if `shuffle`."""
+
+    def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
+        flow = as_flow(ds).cache()
+        super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow)

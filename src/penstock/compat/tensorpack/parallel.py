@@ -1,0 +1,154 @@
+"""tensorpack's runners and parallel maps. Ordered, exact, finite; errors and deaths are raised.
+
+The original's `strict` and buffer arguments are accepted: every pass is what `strict=True` meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from penstock.compat.tensorpack.dataflow import (
+    DataFlow,
+    Shell,
+    as_flow,
+    is_kept,
+    length_of,
+    stack_of,
+)
+from penstock.compat.tensorpack.seed import get_seed
+from penstock.run.flow import Flow
+
+
+class MultiProcessRunner(Shell):
+    """Run `ds` in `num_proc` processes, each of which gives its share: same data, same order."""
+
+    def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int) -> None:
+        flow = as_flow(ds).in_process(num_proc, buffer=max(num_prefetch, num_proc))
+        super().__init__(flow, length_of(ds))
+
+
+class MultiProcessRunnerZMQ(MultiProcessRunner):
+    """The same under its other name; `hwm` is how many datapoints may wait."""
+
+    def __init__(self, ds: DataFlow, num_proc: int = 1, hwm: int = 50) -> None:
+        super().__init__(ds, hwm, num_proc)
+
+
+class MultiThreadRunner(Shell):
+    """Run `num_thread` instances of `get_df()` in threads, each of which gives its share."""
+
+    def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
+        ahead = max(1, num_prefetch // num_thread)
+        flows = [as_flow(get_df()) for _ in range(num_thread)]
+        shares = [flow.shard(i, num_thread).prefetch(ahead) for i, flow in enumerate(flows)]
+        super().__init__(Flow.interleave(*shares))
+
+
+class MultiThreadMapData(Shell):
+    """`map_func` on `num_thread` threads; None drops the datapoint."""
+
+    kind = "threads"
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        num_thread: int,
+        map_func: Callable[[Any], Any],
+        *,
+        buffer_size: int = 200,
+        strict: bool = False,
+    ) -> None:
+        buffer = max(buffer_size, num_thread)
+        flow = as_flow(ds).map(map_func, num_thread, self.kind, buffer=buffer, seed=get_seed())
+        super().__init__(flow.filter(is_kept), length_of(ds))
+
+
+class MultiProcessMapDataZMQ(MultiThreadMapData):
+    """`map_func` in `num_proc` processes; arrays come back through shared memory."""
+
+    kind = "processes"
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        num_proc: int,
+        map_func: Callable[[Any], Any],
+        *,
+        buffer_size: int = 200,
+        strict: bool = False,
+    ) -> None:
+        super().__init__(ds, num_proc, map_func, buffer_size=buffer_size, strict=strict)
+
+
+class MultiProcessMapAndBatchDataZMQ(Shell):
+    """`map_func` in `num_proc` processes, then batches."""
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        num_proc: int,
+        map_func: Callable[[Any], Any],
+        batch_size: int,
+        buffer_size: int | None = None,
+    ) -> None:
+        mapped = MultiProcessMapDataZMQ(ds, num_proc, map_func, buffer_size=buffer_size or 200)
+        flow = mapped.flow.batch(batch_size, remainder=False, stack=stack_of(False))
+        super().__init__(flow)
+
+
+class AugmentImageComponent(Shell):
+    """Augment one component; `catch_exceptions` drops and logs what fails."""
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        augmentors: Any,
+        index: Any = 0,
+        copy: bool = True,
+        catch_exceptions: bool = False,
+    ) -> None:
+        from penstock.compat.tensorpack.imgaug import AugmentorList
+
+        augment = AugmentorList(augmentors).augment
+        on_error = "skip" if catch_exceptions else "raise"
+        fn = partial(_augment, augment, (index,), copy)
+        super().__init__(as_flow(ds).map(fn, on_error=on_error, seed=get_seed()), length_of(ds))
+
+
+class AugmentImageComponents(Shell):
+    """Augment several components by the same random choices."""
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        augmentors: Any,
+        index: tuple[Any, ...] = (0, 1),
+        copy: bool = True,
+        catch_exceptions: bool = False,
+    ) -> None:
+        from penstock.compat.tensorpack.imgaug import AugmentorList
+
+        fn = partial(_augment_alike, AugmentorList(augmentors), index, copy)
+        on_error = "skip" if catch_exceptions else "raise"
+        super().__init__(as_flow(ds).map(fn, on_error=on_error, seed=get_seed()), length_of(ds))
+
+
+def _augment(fn: Callable[[Any], Any], indices: tuple[Any, ...], copy: bool, item: Any) -> Any:
+    changed = dict(item) if isinstance(item, dict) else list(item)
+    for index in indices:
+        changed[index] = fn(item[index].copy() if copy else item[index])
+    return changed
+
+
+def _augment_alike(augmentors: Any, indices: tuple[Any, ...], copy: bool, item: Any) -> Any:
+    transform = augmentors.get_transform(item[indices[0]])
+    return _augment(transform.apply_image, indices, copy, item)
+
+
+MultiProcessMapData = MultiProcessMapDataZMQ
+MultiProcessMapAndBatchData = MultiProcessMapAndBatchDataZMQ
+PrefetchData = MultiProcessPrefetchData = MultiProcessRunner
+PrefetchDataZMQ = MultiProcessRunnerZMQ
+MultiThreadPrefetchData = MultiThreadRunner

@@ -1,0 +1,32 @@
+"""tensorpack's remote DataFlows, over Penstock's wire format: arrays as raw frames, never pickle."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from penstock.compat.tensorpack.dataflow import DataFlow, Shell, as_flow
+from penstock.run.flow import Flow
+
+
+def send_dataflow_zmq(
+    df: DataFlow, addr: str, hwm: int = 50, format: str | None = None, bind: bool = False
+) -> NoReturn:
+    """Send `df` over and over to the receiver at `addr`. Never returns."""
+    if format is not None:
+        raise ValueError(f"format {format!r} was for TensorFlow operators; leave it out")
+    if bind:
+        raise ValueError("senders connect and receivers bind: use RemoteDataZMQ(addr) to bind")
+    while True:  # when a receiver has left, the next one is waited for
+        as_flow(df).repeat().send(addr)
+
+
+class RemoteDataZMQ(Shell):
+    """What arrives at one or two addresses from any number of senders. Does not end."""
+
+    def __init__(
+        self, addr1: str, addr2: str | None = None, hwm: int = 50, bind: bool = True
+    ) -> None:
+        if not bind:
+            raise ValueError("receivers bind and senders connect: use send_dataflow_zmq(df, addr)")
+        addresses = [addr for addr in (addr1, addr2) if addr is not None]
+        super().__init__(Flow.receive(*addresses, senders=None, buffer=hwm))

@@ -1,0 +1,99 @@
+"""tensorpack's LMDB files, speed test and printing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.compat.tensorpack.dataflow import DataFlow, ProxyDataFlow, Shell, as_flow
+from penstock.compat.tensorpack.seed import get_seed
+from penstock.run.flow import Flow
+from penstock.run.lmdb import LmdbRecords
+from penstock.run.speed import Speed
+
+
+class LMDBSerializer:
+    """Save a DataFlow to an LMDB file and load it back."""
+
+    @staticmethod
+    def save(df: DataFlow, path: str, write_frequency: int = 5000) -> None:
+        """Write one pass of `df`; the file appears when it is complete."""
+        as_flow(df).save(path)
+
+    @staticmethod
+    def load(path: str, shuffle: bool = True) -> Shell:
+        """The datapoints, in their order or in a new one each pass. Never runs code of the file."""
+        return Shell(Flow.load(path, shuffle=shuffle, seed=get_seed()))
+
+
+class LMDBData(Shell):
+    """[key, value] of an LMDB file as bytes, undecoded."""
+
+    def __init__(
+        self, lmdb_path: str, shuffle: bool = True, keys: Sequence[bytes] | None = None
+    ) -> None:
+        flow = Flow.of(LmdbRecords(lmdb_path, list(keys) if keys is not None else None))
+        super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow)
+
+
+class TestDataSpeed(ProxyDataFlow):
+    """Measure a DataFlow; iterating it measures first and then gives the data."""
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(self, ds: DataFlow, size: int = 5000, warmup: int = 0) -> None:
+        super().__init__(ds)
+        self.test_size, self.warmup = size, warmup
+
+    def start(self) -> Speed:
+        """Show a progress bar, then return the rates, warm-up excluded."""
+        return as_flow(self.ds).speed(self.test_size, self.warmup, stages=False)
+
+    start_test = start
+
+    def __iter__(self) -> Iterator[Any]:
+        self.start()
+        return super().__iter__()
+
+
+class PrintData(ProxyDataFlow):
+    """Print what the first `num` datapoints are made of, once, and pass everything on."""
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        num: int = 1,
+        name: str | None = None,
+        max_depth: int = 3,
+        max_list: int = 3,
+    ) -> None:
+        super().__init__(ds)
+        self.num, self.name, self.depth, self.width = num, name, max_depth, max_list
+        self._printed = False
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, item in enumerate(super().__iter__()):
+            if not self._printed and number < self.num:
+                title = f"datapoint {number} of {self.name or type(self.ds).__name__}"
+                print(f"{title}:\n{describe_value(item, self.depth, self.width)}")  # its purpose
+            yield item
+        self._printed = True
+
+
+def describe_value(value: Any, depth: int, width: int, indent: str = "  ") -> str:
+    """One line a component: its type, shape, dtype and range."""
+    if isinstance(value, np.ndarray):
+        ends = f" from {value.min()} to {value.max()}" if value.size else ""
+        return f"{indent}array {value.dtype}{list(value.shape)}{ends}"
+    if isinstance(value, (list, tuple, dict)) and depth:
+        entries = list(value.items() if isinstance(value, dict) else enumerate(value))
+        lines = [f"{indent}{type(value).__name__} of {len(value)}"]
+        for key, entry in entries[:width]:
+            shown = describe_value(entry, depth - 1, width, "").strip()
+            lines.append(f"{indent}  {key}: {shown}".replace("\n", "\n  " + indent))
+        if len(entries) > width:
+            lines.append(f"{indent}  …")
+        return "\n".join(lines)
+    return f"{indent}{type(value).__name__} {value!r:.80}"

@@ -1,0 +1,165 @@
+"""A child process of a flow: started by any method, watched, and never left behind.
+
+Guaranteed: its death is seen at once, whatever killed it; it dies when its parent does; Ctrl-C is
+the parent's business; closing it twice is fine, and the interpreter never waits for it at exit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import util
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from penstock.errors import WorkerError
+from penstock.run.port import Port, make_ports
+from penstock.run.seeding import own_process
+
+GRACE = 5.0  # seconds from SIGTERM to SIGKILL; nothing waits this long unless a handler blocks
+_PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """A process that runs `main(port, *args)`, and the port to talk to it."""
+
+    def __init__(
+        self, name: str, main: Callable[..., None], args: tuple[Any, ...], start: str | None
+    ) -> None:
+        self.name = name
+        context: Any = get_context(start)
+        self.port, there = make_ports()
+        try:
+            self._process = context.Process(
+                target=_run, args=(os.getpid(), self.port.connection, main, there, args), name=name
+            )
+            with _interrupts_held():
+                self._process.start()
+        except OSError as error:
+            self.port.close()
+            raise WorkerError(f"cannot start {name}: {error}") from error
+        except BaseException:
+            self.port.close()
+            raise
+        finally:
+            there.close_here()
+        self.pid: int = self._process.pid
+        self.busy = False
+        self.death_fd = _open_death_fd(self._process)
+        # At exit multiprocessing joins its children: they have to be told to go before that.
+        self._finalizer = util.Finalize(None, _close, (self,), exitpriority=10)
+
+    def describe_death(self) -> str:
+        """What ended the process, in words."""
+        self._process.join()
+        code = self._process.exitcode or 0
+        if code >= 0:
+            return f"{self.name} (pid {self.pid}) ended with exit code {code}"
+        killed = f"{self.name} (pid {self.pid}) was killed by {signal.Signals(-code).name}"
+        return killed + (" (out of memory?)" if code == -signal.SIGKILL else "")
+
+    def close(self) -> None:
+        """End the process: at once if it is idle, by SIGTERM if it is in the middle of work."""
+        self._finalizer()
+
+
+def _close(child: Child) -> None:
+    child.port.close()
+    if child.busy:
+        child._process.terminate()
+    child._process.join(GRACE)
+    if child._process.exitcode is None:
+        child._process.kill()
+        child._process.join()
+    os.close(child.death_fd)
+    child._process.close()
+
+
+def get_context(start: str | None) -> BaseContext:
+    """The multiprocessing context of a start method; None is Python's own default."""
+    if start is not None and start not in multiprocessing.get_all_start_methods():
+        known = ", ".join(multiprocessing.get_all_start_methods())
+        raise ValueError(f"start must be one of {known}, not {start!r}")
+    return multiprocessing.get_context(start)
+
+
+def check_crosses(value: Any, what: str, start: str | None) -> None:
+    """Refuse clearly what the start method would have to pickle and cannot."""
+    method = get_context(start).get_start_method()
+    if method == "fork":
+        return
+    try:
+        pickle.dumps(value)
+    except Exception as error:
+        raise TypeError(
+            f"{what} cannot be sent to a process started by {method!r}: {error}. Lambdas and "
+            "functions defined inside functions need start='fork'; otherwise define them at the "
+            "top level of a module"
+        ) from error
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold SIGINT back, so that a child cannot meet it before it has begun to ignore it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _open_death_fd(process: Any) -> int:
+    """A descriptor that becomes readable when the process is dead.
+
+    Not the sentinel alone: that is a pipe, and a sibling forked meanwhile may hold it open.
+    """
+    if hasattr(os, "pidfd_open"):
+        try:
+            return os.pidfd_open(process.pid)
+        except OSError:  # dead and gone already, or an old kernel
+            pass
+    return os.dup(process.sentinel)
+
+
+def _run(
+    parent: int, their_end: Any, main: Callable[..., None], port: Port, args: tuple[Any, ...]
+) -> None:
+    """The whole life of a child."""
+    their_end.close()  # under fork we have it too, and would keep it open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    _die_with(parent)
+    own_process()
+    try:
+        main(port, *args)
+    except (BrokenPipeError, ConnectionResetError):  # the consumer has gone: nobody to tell
+        pass
+    finally:
+        port.close()
+
+
+def _die_with(parent: int) -> None:
+    """Leave when the parent process has died, even in the middle of work (Linux).
+
+    The kernel sends the signal when the parent *thread* ends; the handler looks whether the
+    process is still there. Elsewhere, and for forkserver, the closed socket says the same.
+    """
+    if not sys.platform.startswith("linux") or os.getppid() != parent:
+        return
+    number = signal.SIGRTMAX - 3  # intentional: one that neither users nor schedulers send
+
+    def look(signum: int, frame: object) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    signal.signal(number, look)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)

@@ -1,0 +1,156 @@
+"""How much of a flow, and how often: take, fixed_size, repeat, cache."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from penstock.run.stage import At, Items, Length, Opener, Stage, opened
+
+ENDLESS = 2**32  # the epochs that one epoch of an endless repetition may use up
+
+
+@dataclass(frozen=True)
+class Take(Stage):
+    """The first `count` items."""
+
+    count: int
+    seeks = True
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        wanted = len(range(at.start, self.count, at.step))
+        if wanted:
+            with opened(inputs[0], at) as items:
+                yield from islice(items, wanted)
+
+    def length(self, lengths: tuple[Length, ...]) -> Length:
+        (length,) = lengths
+        return None if length is None else int(min(length, self.count))
+
+    @property
+    def name(self) -> str:
+        return f"take({self.count})"
+
+    @property
+    def exactness(self) -> str:
+        return f"each once, first {self.count} only"
+
+
+@dataclass(frozen=True)
+class Repeat(Stage):
+    """The epochs of the input one after another; each has its own epoch number, so its own order."""
+
+    times: int | None
+    input_length: Length
+    seeks = True
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        first = at.epoch * (self.times or ENDLESS)
+        last = first + self.times if self.times else None
+        chained = chain_epochs(inputs[0], self.input_length, at, first, last)
+        yield from islice(chained, 0, None, at.step)
+
+    def length(self, lengths: tuple[Length, ...]) -> Length:
+        (length,) = lengths
+        if length is None or length == 0:
+            return length
+        return length * self.times if self.times else math.inf
+
+    @property
+    def name(self) -> str:
+        return f"repeat({self.times or ''})"
+
+    @property
+    def exactness(self) -> str:
+        return f"{self.times} times each" if self.times else "each once per repetition"
+
+
+def chain_epochs(
+    opener: Opener, length: Length, at: At, first: int, last: int | None
+) -> Iterator[Any]:
+    """Epochs `first`, `first + 1`, … before `last` as one line, beginning at its item `at.start`.
+
+    Whole epochs before that are not opened where their length is known.
+    """
+    epoch, start = first, at.start
+    if length and length != math.inf:
+        gone, start = divmod(start, int(length))
+        epoch += gone
+    while last is None or epoch < last:
+        given = 0
+        with opened(opener, at.move(start if length else 0, epoch=epoch)) as items:
+            for item in items:
+                given += 1
+                if length or given > start:
+                    yield item
+        start = 0 if length else max(0, start - given)
+        epoch += 1
+        if not given and not length:  # an endless repetition of nothing would never return
+            return
+
+
+@dataclass(frozen=True)
+class FixedSize(Stage):
+    """Epochs of exactly `size` items, cut from the endless repetition of the input.
+
+    Epoch e holds items e * size to (e + 1) * size - 1 of that repetition: nothing is lost between
+    epochs, and any epoch can be made without those before it.
+    """
+
+    size: int
+    input_length: Length
+    seeks = True
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        begin = at.epoch * self.size + at.start
+        wanted = len(range(at.start, self.size, at.step))
+        chained = chain_epochs(inputs[0], self.input_length, at.move(begin), 0, None)
+        for item in islice(chained, 0, wanted * at.step, at.step):
+            yield item
+            wanted -= 1
+        if wanted:
+            raise ValueError(f"fixed_size({self.size}) needs an input with items; it has none")
+
+    def length(self, lengths: tuple[Length, ...]) -> Length:
+        return self.size
+
+    @property
+    def name(self) -> str:
+        return f"fixed_size({self.size})"
+
+    @property
+    def exactness(self) -> str:
+        return "each once per repetition, over the epochs"
+
+
+@dataclass(frozen=True)
+class Cache(Stage):
+    """The first complete pass, kept in memory and given again; an interrupted one is not kept.
+
+    Every later epoch has the items and the order of the pass that was kept: shuffle after it.
+    """
+
+    kept: list[tuple[Any, ...]] = field(default_factory=list, repr=False, compare=False)
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        if not self.kept:
+            collected = []
+            with opened(inputs[0], at) as items:
+                for item in items:
+                    collected.append(item)
+                    yield item
+            if not self.kept:
+                self.kept.append(tuple(collected))
+        else:
+            yield from self.kept[0]
+
+    @property
+    def name(self) -> str:
+        return "cache()"
+
+    @property
+    def order(self) -> str:
+        return "that of the pass that was kept"

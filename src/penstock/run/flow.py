@@ -1,0 +1,364 @@
+"""Flow: a lazy, re-iterable pipeline over any iterable, with methods that read like sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any
+
+from penstock.run.batch import Batch, BatchByShape, Stack, Unbatch
+from penstock.run.child import get_context
+from penstock.run.combine import Choose, Concat, Interleave, Mix, Zip, check_weights
+from penstock.run.describe import Description, Row, format_length
+from penstock.run.extent import Cache, FixedSize, Repeat, Take
+from penstock.run.fields import Field, FieldFunction, Select
+from penstock.run.lmdb import LmdbItems, save_lmdb
+from penstock.run.map import Map, OnError
+from penstock.run.order import Filter, Shard, Shuffle
+from penstock.run.prefetch import Prefetch
+from penstock.run.process import InProcess
+from penstock.run.remote import Keys, Receive, send_items
+from penstock.run.seeding import check_seed
+from penstock.run.source import make_source
+from penstock.run.speed import Speed, measure_stages
+from penstock.run.stage import At, Items, Length, Stage, open_stage
+from penstock.run.torch_dataset import make_dataset
+
+
+class Flow:
+    """Items on their way through stages. Nothing is read or started before iteration.
+
+    Guaranteed: a flow is never changed by the methods that build on it; each `iter` is a pass of
+    its own, and any number can be alive at once; every pass of one epoch gives the same items in
+    the same order, unless `describe` says otherwise; leaving a pass early, by `break` or an error,
+    ends its threads and processes before the statement after the loop.
+
+        flow = Flow.of(paths).shuffle(10_000, seed=1).map(load, workers=4).batch(64)
+        for epoch in range(90):
+            flow.set_epoch(epoch)
+            for images, labels in flow: ...
+    """
+
+    def __init__(self, stage: Stage, inputs: tuple[Flow, ...] = ()) -> None:
+        self._stage = stage
+        self._inputs = inputs
+        self._at = At()
+        self._position = 0
+
+    # Where flows come from
+
+    @staticmethod
+    def of(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Flow:
+        """The items of an iterable, or of what a function makes afresh for each pass.
+
+        An iterator is accepted too, for one pass; the second is refused.
+        """
+        return source if isinstance(source, Flow) else Flow(make_source(source))
+
+    @staticmethod
+    def load(path: str, shuffle: bool = False, seed: int = 0) -> Flow:
+        """The items of an LMDB in tensorpack's layout, in its order or in a random one."""
+        flow = Flow.of(LmdbItems(path))
+        return flow._then(Shuffle(None, check_seed(seed))) if shuffle else flow
+
+    @staticmethod
+    def receive(
+        *addresses: str, senders: int | None = 1, buffer: int = 8, keys: Keys | None = None
+    ) -> Flow:
+        """Bind to these addresses and give what senders send, until `senders` of them have ended.
+
+        `senders=None` never ends. Each may be `buffer` items ahead. `keys`: see `make_keys`.
+        """
+        if not addresses:
+            raise ValueError("receive needs at least one address, such as tcp://127.0.0.1:5555")
+        if senders is not None:
+            _check_count("senders", senders, 1)
+        return Flow(Receive(addresses, senders, _check_count("buffer", buffer, 1), keys))
+
+    # One item at a time
+
+    def map(
+        self,
+        fn: Callable[[Any], Any],
+        workers: int = 0,
+        kind: str = "processes",
+        *,
+        ordered: bool = True,
+        buffer: int | None = None,
+        on_error: OnError = "raise",
+        seed: int = 0,
+        start: str | None = None,
+    ) -> Flow:
+        """`fn(item)` for each item, by `workers` processes or threads, or inline if 0.
+
+        Each item exactly once, in order unless `ordered=False`, at most `buffer` (8 per worker)
+        ahead. `on_error`: "raise", "skip" (logged), or a function of the WorkerError whose value
+        stands in. `start`: "fork", "spawn" or "forkserver". Randomness: `item_rng`, see `seeding`.
+        """
+        _check_choice("kind", kind, ("processes", "threads"))
+        if not callable(on_error):
+            _check_choice("on_error", on_error, ("raise", "skip"))
+        workers = _check_count("workers", workers, 0)
+        buffer = _check_count("buffer", 8 * workers if buffer is None else buffer, workers)
+        get_context(start)
+        ordered = ordered or workers == 0
+        stage = Map(fn, workers, kind, ordered, buffer, on_error, check_seed(seed), start)
+        return self._then(stage)
+
+    def map_field(self, fn: Callable[[Any], Any], field: Field = 0, **options: Any) -> Flow:
+        """`fn(item[field])` in the place of that field; options as in `map`."""
+        return self.map(FieldFunction(fn, field), **options)
+
+    def select(self, *names: Field) -> Flow:
+        """Only these fields of each item, in this order."""
+        return self._then(Select(names))
+
+    def filter(self, keep: Callable[[Any], bool]) -> Flow:
+        """The items for which `keep(item)` is true."""
+        return self._then(Filter(keep))
+
+    # Order and extent
+
+    def shuffle(self, window: int | None = None, seed: int = 0) -> Flow:
+        """A seeded permutation, a new one each epoch; no item moves `window` places or more.
+
+        Without a window, or with one as long as the flow, every order is equally likely and all
+        items are held in memory.
+        """
+        if window is not None:
+            _check_count("window", window, 1)
+            window = None if window >= (self.length() or math.inf) else window
+        return self._then(Shuffle(window, check_seed(seed)))
+
+    def shard(self, rank: int, world: int) -> Flow:
+        """Every `world`-th item from number `rank` on: together the ranks have each item once."""
+        _check_count("world", world, 1)
+        if not 0 <= rank < world:
+            raise ValueError(f"rank must be from 0 to {world - 1}, not {rank}")
+        return self._then(Shard(rank, world))
+
+    def take(self, count: int) -> Flow:
+        """The first `count` items."""
+        return self._then(Take(_check_count("count", count, 0)))
+
+    def fixed_size(self, size: int) -> Flow:
+        """Epochs of exactly `size` items, going on where the epoch before stopped."""
+        return self._then(FixedSize(_check_count("size", size, 1), self.length()))
+
+    def repeat(self, times: int | None = None) -> Flow:
+        """This flow's epochs one after another, `times` of them or without end."""
+        times = None if times is None else _check_count("times", times, 1)
+        return self._then(Repeat(times, self.length()))
+
+    def cache(self) -> Flow:
+        """Keep the items of the first complete pass in memory and give those from then on."""
+        return self._then(Cache())
+
+    # Batches
+
+    def batch(self, size: int, *, remainder: bool = True, stack: Stack = True) -> Flow:
+        """`size` items at a time, stacked field by field; nothing is dropped unless asked."""
+        return self._then(Batch(_check_count("size", size, 1), remainder, stack))
+
+    def batch_by_shape(
+        self,
+        size: int,
+        field: Field | None = None,
+        *,
+        remainder: bool = True,
+        stack: Stack = True,
+    ) -> Flow:
+        """Batches of items whose `field` (or which themselves) have one shape."""
+        return self._then(BatchByShape(_check_count("size", size, 1), field, remainder, stack))
+
+    def unbatch(self) -> Flow:
+        """The items of each batch, one by one."""
+        return self._then(Unbatch())
+
+    # Several flows
+
+    def concat(self, *others: Flow) -> Flow:
+        """All items of this flow, then those of the others."""
+        return Flow(Concat(), (self, *others))
+
+    def zip(self, *others: Flow) -> Flow:
+        """Tuples of the n-th items of all, until the shortest ends."""
+        return Flow(Zip(), (self, *others))
+
+    def join(self, *others: Flow) -> Flow:
+        """Like `zip`, with the fields of the items put side by side in one list or dict."""
+        return Flow(Zip(joined=True), (self, *others))
+
+    @staticmethod
+    def interleave(*flows: Flow) -> Flow:
+        """One item of each in turn, until the one whose turn it is has ended: undoes `shard`."""
+        return Flow(Interleave(), flows)
+
+    def mix(self, *others: Flow, weights: Sequence[float] | None = None, seed: int = 0) -> Flow:
+        """Every item of every flow once, in random turns; without weights perfectly mixed."""
+        flows = (self, *others)
+        lengths = tuple(flow.length() for flow in flows)
+        checked = check_weights(weights, len(flows))
+        if checked is None and any(n is None or n == math.inf for n in lengths):
+            raise ValueError("mix needs weights, because the length of one of the flows is unknown")
+        return Flow(Mix(checked, lengths, check_seed(seed)), flows)
+
+    def choose(self, *others: Flow, weights: Sequence[float] | None = None, seed: int = 0) -> Flow:
+        """Each item from a flow drawn by weight, until the one that was drawn has ended."""
+        flows = (self, *others)
+        checked = check_weights(weights, len(flows)) or (1.0,) * len(flows)
+        return Flow(Choose(checked, check_seed(seed)), flows)
+
+    # Where it runs
+
+    def prefetch(self, count: int = 2) -> Flow:
+        """Run everything so far in a thread of its own, up to `count` items ahead."""
+        return self._then(Prefetch(_check_count("count", count, 1)))
+
+    def in_process(self, processes: int = 1, *, buffer: int = 8, start: str | None = None) -> Flow:
+        """Run everything so far in other processes, up to `buffer` items ahead; same order.
+
+        Of several processes each runs the whole flow for its own share of the items: stages that
+        seek (see `describe`) do no more than that share.
+        """
+        get_context(start)
+        _check_count("processes", processes, 1)
+        stage = InProcess(max(1, _check_count("buffer", buffer, 1) // processes), start)
+        if processes == 1:
+            return self._then(stage)
+        shares = (self.shard(rank, processes)._then(stage) for rank in range(processes))
+        return Flow.interleave(*shares)
+
+    def send(
+        self, *addresses: str, name: str | None = None, receiver_key: bytes | None = None
+    ) -> int:
+        """Send one pass to the receivers at these addresses; how many items were sent.
+
+        A sender that is restarted under the same `name` goes on where the receiver is.
+        `receiver_key`: the receiver's public key, which makes the connection encrypted.
+        """
+        if name is not None:
+            self._check_resumable()
+        return send_items(self._open_from, addresses, name, receiver_key)
+
+    # Iterating, measuring, saving
+
+    def __iter__(self) -> Iterator[Any]:
+        at, self._at = self._at, At(self._at.epoch)
+        self._position = at.start
+        return self._count(at)
+
+    def _count(self, at: At) -> Generator[Any, None, None]:
+        items = self._open(at)
+        position = at.start
+        try:
+            for item in items:
+                position += 1
+                self._position = position
+                yield item
+        finally:
+            items.close()
+
+    def length(self) -> Length:
+        """The exact number of items of a pass, `math.inf`, or None where it depends on the data."""
+        return self._stage.length(tuple(flow.length() for flow in self._inputs))
+
+    def __len__(self) -> int:
+        length = self.length()
+        if length is None or length == math.inf:
+            raise TypeError(f"this flow's length is {format_length(length)}: see describe()")
+        return int(length)
+
+    def __bool__(self) -> bool:
+        return True  # a flow of unknown length has no truth to ask for
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next pass gives."""
+        return self._at.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next pass; after `load_state_dict` the same epoch is resumed."""
+        if epoch != self._at.epoch:
+            self._at = At(_check_count("epoch", epoch, 0))
+            self._position = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the last pass that was begun is: plain data, to be given to `load_state_dict`."""
+        self._check_resumable()
+        return {"epoch": self._at.epoch, "position": self._position, "flow": self._signature()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next pass go on after the last item that the saved one gave."""
+        self._check_resumable()
+        if state["flow"] != self._signature():
+            raise ValueError(
+                f"this state was saved by another flow: {state['flow']}; this is {self._signature()}"
+            )
+        self._at = At(state["epoch"], state["position"])
+        self._position = state["position"]
+
+    def describe(self) -> Description:
+        """The stages with order, exactness, length, and where they run. Prints as a table."""
+        return Description(tuple(flow._make_row() for flow in self._walk()))
+
+    def __repr__(self) -> str:
+        return f"Flow({self._signature()})"
+
+    def speed(
+        self, size: int = 5000, warmup: int = 50, *, stages: bool = True, progress: bool = True
+    ) -> Speed:
+        """Measure this flow, and each shorter one that it is built on: which stage is slow?"""
+        flows = list(self._walk()) if stages else [self]
+        named = [(flow._stage.name, Flow(flow._stage, flow._inputs)) for flow in flows]
+        return measure_stages(named, size, warmup, progress)
+
+    def save(self, path: str) -> int:
+        """Write one pass to an LMDB in tensorpack's layout; the number of items written."""
+        return save_lmdb(self, path)
+
+    def as_torch(self) -> Any:
+        """A torch IterableDataset of this flow; DataLoader workers share its items out."""
+        return make_dataset(self)
+
+    # Inside
+
+    def _then(self, stage: Stage) -> Flow:
+        return Flow(stage, (self,))
+
+    def _open(self, at: At) -> Items:
+        return open_stage(self._stage, tuple(flow._open for flow in self._inputs), at)
+
+    def _open_from(self, start: int) -> Items:
+        return self._open(At(self._at.epoch, start))
+
+    def _walk(self) -> Iterator[Flow]:
+        for flow in self._inputs:
+            yield from flow._walk()
+        yield self
+
+    def _signature(self) -> str:
+        return " → ".join(flow._stage.name for flow in self._walk())
+
+    def _check_resumable(self) -> None:
+        for flow in self._walk():
+            if flow._stage.unrepeatable:
+                reason = flow._stage.unrepeatable
+                raise ValueError(f"this flow cannot be resumed: {flow._stage.name}: {reason}")
+
+    def _make_row(self) -> Row:
+        stage, length = self._stage, self.length()
+        resumes = "no" if stage.unrepeatable else "yes" if stage.seeks else "by replay"
+        shown = format_length(length)
+        return Row(stage.name, stage.order, stage.exactness, shown, stage.place, resumes)
+
+
+def _check_count(name: str, value: int, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
+    return value
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")

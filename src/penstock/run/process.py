@@ -1,0 +1,82 @@
+"""in_process: everything before it in one other process."""
+
+from __future__ import annotations
+
+import select
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.errors import WorkerError
+from penstock.run.child import Child, check_crosses
+from penstock.run.port import MAX_IN_FLIGHT, Port
+from penstock.run.seeding import seed_globals
+from penstock.run.stage import At, Items, Opener, Stage, opened
+from penstock.run.task import Failure, make_failure
+
+END = -1
+
+
+@dataclass(frozen=True)
+class InProcess(Stage):
+    """Run everything before it in one other process, up to `buffer` items ahead."""
+
+    buffer: int
+    start: str | None
+    seeks = True
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        check_crosses(inputs[0], "the flow before in_process()", self.start)
+        args = (inputs[0], replace(at, stop=None), min(self.buffer, MAX_IN_FLIGHT))
+        with closing(Child("flow process", _produce, args, self.start)) as child:
+            child.busy = True
+            while (message := _take(child)) is not None:
+                number, value = message
+                child.port.send(number, None)  # room for one more
+                yield value
+            child.busy = False
+
+    @property
+    def name(self) -> str:
+        return "in_process()"
+
+    place = "1 process, with all before it"
+
+
+def _take(child: Child) -> tuple[int, Any] | None:
+    """The next message of the child, None at the end of its flow; its errors are raised here."""
+    poll = select.poll()
+    poll.register(child.port.connection.fileno(), select.POLLIN)
+    poll.register(child.death_fd, select.POLLIN)
+    ready = {fd for fd, _ in poll.poll()}
+    message = child.port.receive() if child.port.connection.fileno() in ready else None
+    if message is None:
+        raise WorkerError(f"{child.describe_death()} before its flow had ended")
+    number, value = message
+    if isinstance(value, Failure):
+        raise value.make_error()
+    return None if number == END else message
+
+
+def _produce(port: Port, opener: Opener, at: At, room: int) -> None:
+    """The life of the other process: give items while there is room, then say how it ended."""
+    seed_globals(0, at.epoch, 0)
+    number, end = 0, None
+    try:
+        with opened(opener, at) as items:
+            for number, item in enumerate(items):
+                if not room:
+                    if port.receive() is None:
+                        return
+                    room += 1
+                port.send(number, item)
+                room -= 1
+                del item  # gives its shared memory back before the next is made
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except Exception as error:  # noqa: BLE001 - raised again at the consumer
+        position = getattr(error, "position", None) or number
+        end = make_failure(error, "the flow before in_process() failed", "in its process", position)
+    port.send(END, end)
+    while port.receive() is not None:  # stay until the consumer has read everything
+        pass

@@ -1,0 +1,100 @@
+"""Randomness that is a pure function of (seed, epoch, position), in whatever process or thread.
+
+`item_rng()` is the generator of the item that is being worked on: the same numbers inline, on
+threads and in processes. In worker processes the global generators are seeded per item as well,
+so that functions that call `random`, `numpy.random` or `torch` are reproducible unchanged; in the
+consumer's own process the globals are never touched.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+BLOCK = 1024  # draws per counter block: a position's draw costs at most one block
+SHUFFLE, MIX, CHOOSE, ITEM, GLOBALS = range(5)  # the last counter word: uses never share numbers
+
+_current = threading.local()
+_owned = False
+
+
+def check_seed(seed: int) -> int:
+    """A seed is an integer of 64 bits without sign."""
+    if not isinstance(seed, int) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, not {seed!r}")
+    return seed
+
+
+def make_generator(seed: int, epoch: int, block: int, use: int) -> np.random.Generator:
+    """Philox keyed by (seed, epoch), its counter placed by block and use: nothing is kept."""
+    key = np.array([seed, epoch], np.uint64)
+    counter = np.array([0, block, 0, use], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+
+def draw_uniform(seed: int, epoch: int, start: int, use: int) -> Iterator[float]:
+    """u(start), u(start + 1), …, each in [0, 1): u(p) is the same wherever one begins."""
+    block, skip = divmod(start, BLOCK)
+    while True:
+        draws = make_generator(seed, epoch, block, use).random(BLOCK).tolist()
+        yield from draws[skip:]
+        block, skip = block + 1, 0
+
+
+def set_item(seed: int, epoch: int, position: int) -> None:
+    """Say which item this thread works on next: `item_rng` starts afresh for it."""
+    _current.item = (seed, epoch, position)
+    _current.rng = None
+
+
+def item_rng() -> np.random.Generator:
+    """The generator of the item that a flow's function is working on, in this thread.
+
+    The same (seed, epoch, position) gives the same numbers in every runner.
+
+        def crop(image):
+            top = item_rng().integers(0, image.shape[0] - 224)
+            return image[top : top + 224]
+    """
+    item = getattr(_current, "item", None)
+    if item is None:
+        raise RuntimeError("item_rng() is for functions that a flow calls; no item is in work here")
+    if _current.rng is None:
+        seed, epoch, position = item
+        _current.rng = make_generator(seed, epoch, position, ITEM)
+    rng: np.random.Generator = _current.rng
+    return rng
+
+
+def own_process() -> None:
+    """Say that this process was started by a flow, so that its global generators are ours."""
+    global _owned
+    _owned = True
+
+
+def owns_process() -> bool:
+    """Whether this process was started by a flow."""
+    return _owned
+
+
+def seed_globals(seed: int, epoch: int, position: int) -> None:
+    """Seed random, numpy.random and, if it is imported, torch from (seed, epoch, position)."""
+    block, place = divmod(position, BLOCK)
+    word = _draw_words(seed, epoch, block)[place]
+    random.seed(word)
+    np.random.seed(word & 0xFFFFFFFF)
+    torch = sys.modules.get("torch")
+    if torch is not None:  # not torch.manual_seed: it queues a call for CUDA each time
+        torch.random.default_generator.manual_seed(word >> 1)
+
+
+@lru_cache(maxsize=8)
+def _draw_words(seed: int, epoch: int, block: int) -> list[int]:
+    generator = make_generator(seed, epoch, block, GLOBALS)
+    words: list[int] = generator.integers(0, 2**64, BLOCK, np.uint64).tolist()
+    return words

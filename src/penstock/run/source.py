@@ -1,0 +1,118 @@
+"""Where a flow begins: any iterable, a function that makes one, or an iterator read once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import SourceError
+from penstock.run.stage import At, Items, Length, Opener, Stage, name_of
+
+
+@dataclass(frozen=True)
+class Source(Stage):
+    """The items of `iterable`, in its own order; what can be indexed is read by index.
+
+    Guaranteed: exactly `len(iterable)` items where it has a length, or SourceError at the end.
+    """
+
+    iterable: Iterable[Any]
+    seeks = True
+    inputs_needed = 0
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        if isinstance(self.iterable, (Sequence, np.ndarray)):
+            for index in range(at.start, len(self.iterable), at.step):
+                yield self.iterable[index]
+        else:
+            yield from islice(self._count(), at.start, None, at.step)
+
+    def _count(self) -> Iterator[Any]:
+        count = 0
+        for item in self.iterable:
+            yield item
+            count += 1
+        said = _measure(self.iterable)
+        if said is not None and said != count:
+            raise SourceError(f"{self.name} says its length is {said} but gave {count} items")
+
+    def length(self, lengths: tuple[Length, ...]) -> Length:
+        return _measure(self.iterable)
+
+    @property
+    def name(self) -> str:
+        return f"of({type(self.iterable).__name__})"
+
+
+def _measure(iterable: object) -> int | None:
+    """The length that an iterable says it has; some define `__len__` and raise in it."""
+    try:
+        return len(iterable) if isinstance(iterable, Sized) else None
+    except (TypeError, NotImplementedError):
+        return None
+
+
+@dataclass(frozen=True)
+class MadeSource(Stage):
+    """The items of what `make()` returns, made afresh for every pass."""
+
+    make: Callable[[], Iterable[Any]]
+    inputs_needed = 0
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        yield from self.make()
+
+    def length(self, lengths: tuple[Length, ...]) -> Length:
+        return None
+
+    @property
+    def name(self) -> str:
+        return f"of({name_of(self.make)})"
+
+
+@dataclass(frozen=True)
+class OnceSource(Stage):
+    """The items of an iterator: one pass, and a clear refusal of the second."""
+
+    iterator: Iterator[Any]
+    used: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    inputs_needed = 0
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        if not self.used.acquire(blocking=False):
+            raise SourceError(
+                f"{self.name} is an iterator, which can be read once and was read before: give the "
+                "flow a list, or a function that makes a new iterator"
+            )
+        yield from self.iterator
+
+    def length(self, lengths: tuple[Length, ...]) -> Length:
+        return None
+
+    @property
+    def name(self) -> str:
+        return f"of({name_of(self.iterator)})"
+
+    @property
+    def exactness(self) -> str:
+        return "each once, one pass only"
+
+    @property
+    def unrepeatable(self) -> str | None:
+        return "its source is an iterator, which can be read only once"
+
+
+def make_source(source: object) -> Stage:
+    """The stage for whatever the user calls a source."""
+    if isinstance(source, Iterator):
+        return OnceSource(source)
+    if isinstance(source, Iterable):
+        return Source(source)
+    if callable(source):
+        return MadeSource(source)
+    raise TypeError(f"a flow begins with an iterable or a function that makes one, not {source!r}")

@@ -1,0 +1,46 @@
+"""A way to wake a stage that waits for the outside world, when the thread it runs in must end."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+
+class Stop:
+    """Set once, for itself and all that were made from it; `fd` becomes readable then."""
+
+    def __init__(self, parent: Stop | None = None) -> None:
+        self.fd, self._write_end = os.pipe()
+        self._is_set = False
+        self._lock = threading.Lock()
+        self._children: list[Stop] = []
+        if parent is not None:
+            parent._adopt(self)
+
+    def _adopt(self, child: Stop) -> None:
+        with self._lock:
+            self._children.append(child)
+            late = self._is_set
+        if late:
+            child.set()
+
+    def is_set(self) -> bool:
+        """Whether the thread should end."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Ask for the end. Any thread, any number of times."""
+        with self._lock:
+            if not self._is_set:
+                self._is_set = True
+                os.write(self._write_end, b"x")
+            children = list(self._children)
+        for child in children:
+            child.set()
+
+    def close(self) -> None:
+        """Give up the descriptors, when nobody waits on them any more."""
+        with self._lock:
+            self._is_set = True
+            os.close(self.fd)
+            os.close(self._write_end)

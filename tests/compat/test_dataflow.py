@@ -1,0 +1,254 @@
+"""tensorpack's names keep their meaning, and what was a defect is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cv2")
+
+from images import encode, make_pixels
+from penstock.compat import tensorpack as tp
+from penstock.errors import SourceError, WorkerError
+
+
+def numbers(count: int = 10) -> tp.DataFromList:
+    return tp.DataFromList([[n] for n in range(count)], shuffle=False)
+
+
+def values(ds: Any) -> list[Any]:
+    return [int(dp[0]) for dp in ds]
+
+
+class Counting(tp.RNGDataFlow):
+    def __len__(self) -> int:
+        return 6
+
+    def __iter__(self) -> Iterator[Any]:
+        for n in range(6):
+            yield [n]
+
+
+def test_every_name_of_the_star_import_exists() -> None:
+    assert all(hasattr(tp, name) for name in tp.__all__) and sorted(tp.__all__) == tp.__all__
+
+
+def test_a_written_dataflow_goes_through_everything() -> None:
+    ds = tp.BatchData(
+        tp.MultiThreadMapData(Counting(), 2, lambda dp: [dp[0] * 2]), 4, remainder=True
+    )
+    assert [batch[0].tolist() for batch in ds] == [[0, 2, 4, 6], [8, 10]]
+    assert len(ds) == 2
+
+
+def test_reset_state_may_be_called_never_or_often() -> None:
+    ds = numbers(3)
+    ds.reset_state()
+    ds.reset_state()
+    assert values(ds) == values(ds.get_data()) == [0, 1, 2] and ds.size() == 3
+
+
+def test_shuffled_lists_have_a_new_order_each_pass_and_the_same_each_run() -> None:
+    first, second = (
+        tp.DataFromList([[n] for n in range(50)]),
+        tp.DataFromList([[n] for n in range(50)]),
+    )
+    one, two = values(first), values(first)
+    assert one != two and sorted(one) == sorted(two) and values(second) == one
+
+
+def test_map_drops_none_and_does_not_touch_its_input() -> None:
+    points = [[n] for n in range(4)]
+    ds = tp.MapData(tp.DataFromList(points, shuffle=False), lambda dp: dp if dp.pop() % 2 else None)
+    assert len(list(ds)) == 2 and points == [[0], [1], [2], [3]]
+    component = tp.MapDataComponent(numbers(4), lambda n: None if n == 1 else n + 1)
+    assert values(component) == [1, 3, 4]
+
+
+def test_batches_have_the_original_dtypes_but_bool_stays_bool() -> None:
+    ds = tp.DataFromList([[1, 1.5, True, "a", np.float64(2)]] * 2, shuffle=False)
+    (batch,) = tp.BatchData(ds, 2)
+    assert [column.dtype.str for column in batch] == ["<i4", "<f4", "|b1", "<U1", "<f8"]
+
+
+def test_a_batch_larger_than_the_data_is_refused_with_words() -> None:
+    with pytest.raises(ValueError, match="there would be none"):
+        tp.BatchData(numbers(3), 4)
+
+
+def test_batches_by_shape_lose_nothing() -> None:
+    ds = tp.DataFromList([[np.zeros(n % 3 + 1)] for n in range(10)], shuffle=False)
+    assert sum(len(batch[0]) for batch in tp.BatchDataByShape(ds, 3, 0)) == 10
+
+
+def test_fixed_size_keeps_its_state() -> None:
+    ds = tp.FixedSizeData(numbers(5), 3)
+    assert [values(ds) for _ in range(3)] == [[0, 1, 2], [3, 4, 0], [1, 2, 3]]
+    again = tp.FixedSizeData(numbers(5), 3, keep_state=False)
+    assert [values(again) for _ in range(2)] == [[0, 1, 2]] * 2
+
+
+def test_repeating_joining_and_selecting() -> None:
+    assert values(tp.RepeatedData(numbers(2), 2)) == [0, 1, 0, 1]
+    assert values(tp.RepeatedDataPoint(numbers(2), 2)) == [0, 0, 1, 1]
+    joined = tp.JoinData([numbers(3), numbers(2)])
+    assert list(joined) == [[0, 0], [1, 1]] and len(joined) == 2
+    assert list(tp.SelectComponent(joined, [1])) == [[0], [1]]
+    assert values(tp.ConcatData([numbers(2), numbers(1)])) == [0, 1, 0]
+    assert sorted(values(tp.RandomMixData([numbers(3), numbers(2)]))) == [0, 0, 1, 1, 2]
+    chosen = tp.RandomChooseData([(numbers(50), 0.3), (numbers(50), 0.7)])
+    assert 50 <= len(list(chosen)) <= 100
+
+
+def test_local_shuffle_ends_and_has_each_once() -> None:
+    ds = tp.LocallyShuffleData(numbers(100), 10)
+    first, second = values(ds), values(ds)
+    assert sorted(first) == sorted(second) == list(range(100)) and first != second
+    assert len(tp.LocallyShuffleData(numbers(10), 5, num_reuse=2)) == 20
+
+
+def test_an_interrupted_cache_is_not_kept() -> None:
+    ds = tp.CacheData(numbers(5))
+    next(iter(ds))
+    assert values(ds) == values(ds) == [0, 1, 2, 3, 4]
+
+
+def test_fake_data_has_its_shapes_types_and_domain() -> None:
+    ds = tp.FakeData([[3, 2], [1]], 4, dtype=["uint8", "float32"], domain=[(0, 10), (5, 6)])
+    points = list(ds)
+    assert len(ds) == len(points) == 4
+    assert points[0][0].dtype == np.uint8 and points[0][1].shape == (1,)
+    assert all(5 <= point[1][0] <= 6 for point in points)
+    constant = list(tp.FakeData([[2]], 3, random=False))
+    assert np.array_equal(constant[0][0], constant[2][0])
+
+
+@pytest.mark.parametrize("kind", [tp.MultiThreadMapData, tp.MultiProcessMapData])
+@pytest.mark.parametrize("strict", [False, True])
+def test_parallel_maps_are_exact_ordered_and_finite(kind: Any, strict: bool) -> None:
+    ds = kind(numbers(40), 3, lambda dp: [dp[0] + 1], buffer_size=10, strict=strict)
+    assert values(ds) == values(ds) == list(range(1, 41))
+
+
+def fail(dp: Any) -> Any:
+    raise KeyError("no")
+
+
+@pytest.mark.parametrize("kind", [tp.MultiThreadMapData, tp.MultiProcessMapData])
+def test_an_error_in_a_worker_arrives_where_the_original_hangs(kind: Any) -> None:
+    with pytest.raises(WorkerError, match="KeyError"):
+        list(kind(numbers(40), 3, fail))
+
+
+def test_an_error_in_a_runner_arrives_where_the_original_hangs() -> None:
+    with pytest.raises(WorkerError, match="KeyError"):
+        list(tp.MultiProcessRunnerZMQ(tp.MapData(numbers(5), fail), 2))
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_runners_give_each_datapoint_once_and_in_order(processes: int) -> None:
+    assert values(tp.MultiProcessRunnerZMQ(numbers(20), processes)) == list(range(20))
+    assert values(tp.PrefetchData(Counting(), 8, processes)) == list(range(6))
+    assert values(tp.MultiThreadRunner(lambda: numbers(20), 8, processes)) == list(range(20))
+
+
+def test_map_and_batch_has_a_default_buffer() -> None:
+    ds = tp.MultiProcessMapAndBatchData(numbers(9), 2, lambda dp: [dp[0] * 2], 4)
+    assert [batch[0].tolist() for batch in ds] == [[0, 2, 4, 6], [8, 10, 12, 14]]
+
+
+def test_lmdb_data_is_raw_and_complete(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.lmdb")
+    tp.LMDBSerializer.save(numbers(5), path)
+    assert [key for key, _ in tp.LMDBData(path, shuffle=False)] == [b"%08d" % n for n in range(5)]
+    assert sorted(values(tp.LMDBSerializer.load(path))) == list(range(5))
+    (one,) = tp.LMDBData(path, keys=[b"00000003"])
+    assert one[0] == b"00000003" and isinstance(one[1], bytes)
+
+
+def test_speed_and_printing(capsys: pytest.CaptureFixture[str]) -> None:
+    speed = tp.TestDataSpeed(numbers(20), size=10, warmup=2).start()
+    assert speed.stages[0].items == 10
+    ds = tp.PrintData(tp.DataFromList([[np.zeros((2, 3)), 7]], shuffle=False))
+    assert len(list(ds)) == len(list(ds)) == 1
+    assert capsys.readouterr().out.count("array float64[2, 3] from 0.0 to 0.0") == 1
+
+
+def test_ilsvrc12_labels_follow_the_sorted_folders(tmp_path: Path) -> None:
+    for synset in ("n2", "n1"):
+        folder = tmp_path / "train" / synset
+        folder.mkdir(parents=True)
+        (folder / f"{synset}_0.JPEG").write_bytes(encode(8, 9))
+    files = list(tp.dataset.ILSVRC12Files(str(tmp_path), "train", shuffle=False))
+    assert [(Path(path).name, label) for path, label in files] == [
+        ("n1_0.JPEG", 0),
+        ("n2_0.JPEG", 1),
+    ]
+    image, label = next(iter(tp.dataset.ILSVRC12(str(tmp_path), "train", shuffle=False)))
+    assert image.shape == (8, 9, 3) and label == 0
+
+
+def test_a_flat_val_folder_needs_its_list(tmp_path: Path) -> None:
+    (tmp_path / "val").mkdir()
+    (tmp_path / "val" / "a.JPEG").write_bytes(encode(8, 8))
+    with pytest.raises(SourceError, match=r"no list .*val\.txt"):
+        tp.dataset.ILSVRC12Files(str(tmp_path), "val")
+    (tmp_path / "val.txt").write_text("a.JPEG 65\n")
+    assert next(iter(tp.dataset.ILSVRC12Files(str(tmp_path), "val")))[1] == 65
+
+
+def test_augmentors_do_what_the_original_does() -> None:
+    theirs = pytest.importorskip("tensorpack.dataflow.imgaug", exc_type=ImportError)
+    image = make_pixels(60, 80)
+    pairs = [
+        (tp.imgaug.Resize(32), theirs.Resize(32)),
+        (tp.imgaug.ResizeShortestEdge(40), theirs.ResizeShortestEdge(40)),
+        (tp.imgaug.CenterCrop((20, 31)), theirs.CenterCrop((20, 31))),
+        (tp.imgaug.BrightnessScale((1.3, 1.3)), theirs.BrightnessScale((1.3, 1.3))),
+        (tp.imgaug.Contrast((0.7, 0.7)), theirs.Contrast((0.7, 0.7))),
+        (tp.imgaug.Contrast((0.7, 0.7), rgb=False), theirs.Contrast((0.7, 0.7), rgb=False)),
+        (tp.imgaug.Saturation(0.0), theirs.Saturation(0.0)),
+        (tp.imgaug.Lighting(0.0, [1] * 3, np.eye(3)), theirs.Lighting(0.0, [1] * 3, np.eye(3))),
+        (tp.imgaug.Flip(horiz=True, prob=1.0), theirs.Flip(horiz=True, prob=1.0)),
+        (tp.imgaug.ToFloat32(), theirs.ToFloat32()),
+    ]
+    for ours, original in pairs:
+        expected = original.augment(image.copy())
+        assert np.array_equal(ours.augment(image), expected), type(ours).__name__
+
+
+def test_augmentation_is_the_same_with_any_runner_and_differs_per_epoch() -> None:
+    aug = [tp.imgaug.GoogleNetRandomCropAndResize(target_shape=8), tp.imgaug.Flip(horiz=True)]
+    augment = tp.AugmentorList(aug).augment
+    images = [[make_pixels(20, 30, seed)] for seed in range(6)]
+
+    def read(ds: Any) -> list[bytes]:
+        return [dp[0].tobytes() for dp in ds]
+
+    def source() -> Any:
+        return tp.DataFromList(images, shuffle=False)
+
+    plain = tp.AugmentImageComponent(source(), aug)
+    threads = tp.MultiThreadMapData(source(), 2, lambda dp: [augment(dp[0])])
+    processes = tp.MultiProcessMapData(source(), 2, lambda dp: [augment(dp[0])])
+    first = read(plain)
+    assert first == read(threads) == read(processes) != read(plain)
+
+
+def test_failed_augmentations_can_be_dropped() -> None:
+    ds = tp.DataFromList([[make_pixels(9, 9)], [make_pixels(3, 3)]], shuffle=False)
+    assert (
+        len(list(tp.AugmentImageComponent(ds, [tp.imgaug.CenterCrop(5)], catch_exceptions=True)))
+        == 1
+    )
+
+
+def test_components_are_augmented_alike() -> None:
+    image = make_pixels(20, 20)
+    ds = tp.DataFromList([[image, image]] * 5, shuffle=False)
+    for left, right in tp.AugmentImageComponents(ds, [tp.imgaug.RandomCrop(7)]):
+        assert np.array_equal(left, right)

@@ -1,0 +1,122 @@
+"""Odd and broken files: never a crash, never pixels that Pillow would not give.
+
+The policy is docs/damaged-images.md: what the core does not decode, Pillow judges."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from images import encode
+from jpegs import CORRUPT, OK, TOO_LARGE, TRUNCATED, UNSUPPORTED, decode_with_pillow
+from penstock import _core
+
+
+def hash_pixels(pixels: np.ndarray) -> str:
+    return hashlib.sha256(pixels.tobytes()).hexdigest()
+
+
+def load_hostile(shared: Path) -> list[tuple[dict[str, Any], bytes]]:
+    folder = shared / "fixtures" / "hostile"
+    entries = json.loads((folder / "expected.json").read_text())["jpeg"]
+    return [(entry, (folder / entry["file"]).read_bytes()) for entry in entries]
+
+
+def test_legal_files_decode_to_the_expected_pixels(shared: Path) -> None:
+    for entry, data in load_hostile(shared):
+        if entry["expect"] != "decode":
+            continue
+        status, pixels = _core.decode_jpeg(data)
+        assert status in (OK, UNSUPPORTED), entry["file"]
+        if pixels is None:
+            pixels = decode_with_pillow(data)
+        assert hash_pixels(pixels) == entry["rgb_sha256"], entry["file"]
+
+
+def test_baseline_files_are_not_left_to_pillow(shared: Path) -> None:
+    for entry, data in load_hostile(shared):
+        frame = entry.get("markers", {}).get("sof") or {}
+        if entry["expect"] == "decode" and frame.get("marker") in ("SOF0", "SOF1"):
+            if len(frame["components"]) == 4 or "no-dht" in entry["file"]:
+                continue
+            assert _core.decode_jpeg(data)[0] == OK, entry["file"]
+
+
+def test_files_that_pillow_rejects_are_never_decoded(shared: Path) -> None:
+    for entry, data in load_hostile(shared):
+        if entry["expect"] == "reject":
+            assert _core.decode_jpeg(data)[0] != OK, entry["file"]
+
+
+def test_damaged_files_give_an_error_or_the_pixels_of_pillow(shared: Path) -> None:
+    for entry, data in load_hostile(shared):
+        pixels = _core.decode_jpeg(data)[1]
+        if pixels is not None:
+            assert hash_pixels(pixels) == entry["rgb_sha256"], entry["file"]
+
+
+def test_seek_tables_of_hostile_files_change_nothing(shared: Path) -> None:
+    for entry, data in load_hostile(shared):
+        status, pixels = _core.decode_jpeg(data)
+        seek = _core.build_seek(data)[1]
+        with_seek = _core.decode_jpeg(data, None, seek)
+        assert with_seek[0] == status, entry["file"]
+        if pixels is not None:
+            np.testing.assert_array_equal(with_seek[1], pixels)
+
+
+@pytest.mark.parametrize("options", [{}, {"subsampling": "4:2:0"}, {"restart_marker_rows": 1}])
+def test_a_file_cut_anywhere_is_an_error(options: dict[str, object]) -> None:
+    data = encode(40, 50, **options)
+    for size in range(2, len(data)):
+        assert _core.decode_jpeg(data[:size])[0] == TRUNCATED, size
+
+
+def test_a_cut_file_is_an_error_even_where_the_box_is_complete() -> None:
+    data = encode(200, 200, quality=90)
+    assert _core.decode_jpeg(data[:-100], (0, 0, 16, 16))[0] == TRUNCATED
+
+
+def test_a_marker_inside_the_scan_is_corrupt() -> None:
+    data = bytearray(encode(200, 200, quality=90))
+    data[len(data) // 2 : len(data) // 2 + 2] = b"\xff\xe5"
+    assert _core.decode_jpeg(bytes(data))[0] == CORRUPT
+
+
+def test_damage_below_the_box_does_not_matter() -> None:
+    data = bytearray(encode(200, 200, quality=90))
+    expected = decode_with_pillow(bytes(data))[:16]
+    data[-200:-198] = b"\xff\xe5"
+    status, pixels = _core.decode_jpeg(bytes(data), (0, 0, 200, 16))
+    assert status == OK
+    np.testing.assert_array_equal(pixels, expected)
+
+
+def test_flipped_bits_never_give_other_pixels_than_pillow() -> None:
+    rng = np.random.default_rng(0)
+    clean = encode(48, 64, quality=85, restart_marker_rows=2)
+    scan = clean.index(b"\xff\xda")
+    decoded = 0
+    for _ in range(300):
+        data = bytearray(clean)
+        data[rng.integers(scan + 14, len(data) - 2)] ^= 1 << rng.integers(8)
+        status, pixels = _core.decode_jpeg(bytes(data))
+        if status == OK:
+            decoded += 1
+            np.testing.assert_array_equal(pixels, decode_with_pillow(bytes(data)))
+    assert decoded > 0
+
+
+def test_a_claimed_size_allocates_nothing() -> None:
+    """65500 x 2700 pixels in 700 bytes: refused before any memory is taken for them."""
+    data = bytearray(encode(16, 16))
+    at = data.index(b"\xff\xc0")
+    data[at + 5 : at + 9] = (2700).to_bytes(2, "big") + (65500).to_bytes(2, "big")
+    assert _core.decode_jpeg(bytes(data), (0, 0, 8, 8))[0] == TRUNCATED
+    data[at + 5 : at + 9] = (60000).to_bytes(2, "big") * 2
+    assert _core.decode_jpeg(bytes(data))[0] == TOO_LARGE

@@ -1,0 +1,102 @@
+"""Seek tables: small, and never trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images import encode
+from jpegs import CORRUPT, OK, TRUNCATED, decode_with_pillow
+from penstock import _core
+
+PICTURE = encode(160, 240, quality=95, subsampling="4:4:4", seed=3)
+PIXELS = decode_with_pillow(PICTURE)
+SEEK = _core.build_seek(PICTURE)[1]
+BOX = (101, 83, 90, 60)
+
+
+def decode_box(data: bytes, seek: bytes) -> np.ndarray:
+    status, pixels = _core.decode_jpeg(data, BOX, seek)
+    assert status == OK and pixels is not None
+    return pixels
+
+
+def expected_box(pixels: np.ndarray) -> np.ndarray:
+    left, top, width, height = BOX
+    return pixels[top : top + height, left : left + width]
+
+
+def sign(table: bytes, data: bytes) -> bytes:
+    """The table with the checksum that belongs to it, as an attacker would write it."""
+    scan = data.index(b"\xff\xda")
+    header = data[: scan + 2 + int.from_bytes(data[scan + 2 : scan + 4], "big")]
+    return table + _core.crc32c(table, _core.crc32c(header)).to_bytes(4, "little")
+
+
+def test_a_table_costs_at_most_1_5_percent() -> None:
+    assert 0 < len(SEEK) <= 0.015 * len(PICTURE)
+
+
+def test_a_tiny_picture_has_an_empty_table() -> None:
+    assert _core.build_seek(encode(32, 32)) == (OK, b"")
+
+
+def test_restart_markers_make_a_table_needless() -> None:
+    assert _core.build_seek(encode(160, 240, restart_marker_rows=1)) == (OK, b"")
+
+
+def test_the_bytes_are_the_same_each_time() -> None:
+    assert _core.build_seek(PICTURE) == (OK, SEEK)
+
+
+def test_a_table_is_used() -> None:
+    """Damage above the box: only an entry point behind it can give the right pixels."""
+    data = bytearray(PICTURE)
+    scan = data.index(b"\xff\xda")
+    data[scan + 20 : scan + 22] = b"\xff\xe5"
+    assert _core.decode_jpeg(bytes(data), BOX)[0] == CORRUPT
+    np.testing.assert_array_equal(decode_box(bytes(data), SEEK), expected_box(PIXELS))
+
+
+def test_damaged_pictures_have_no_table() -> None:
+    assert _core.build_seek(PICTURE[:-2]) == (TRUNCATED, b"")
+    data = bytearray(PICTURE)
+    data[len(data) // 2 : len(data) // 2 + 2] = b"\xff\xe5"
+    assert _core.build_seek(bytes(data)) == (CORRUPT, b"")
+
+
+def test_a_table_of_another_picture_is_ignored() -> None:
+    other = encode(160, 240, quality=95, subsampling="4:4:4", seed=4)
+    pixels = decode_with_pillow(other)
+    np.testing.assert_array_equal(decode_box(other, SEEK), expected_box(pixels))
+
+
+def test_a_signed_table_of_another_picture_is_found_out() -> None:
+    """Same size, same headers, other data: the entries do not agree with what is decoded."""
+    other = encode(160, 240, quality=95, subsampling="4:4:4", seed=4)
+    padded = other[:-2] + bytes(max(0, len(PICTURE) - len(other))) + b"\xff\xd9"
+    stolen = sign(SEEK[:-4], padded)
+    np.testing.assert_array_equal(
+        decode_box(padded, stolen), expected_box(decode_with_pillow(other))
+    )
+
+
+@given(st.integers(0, len(SEEK) - 1), st.integers(1, 255))
+def test_a_damaged_table_is_ignored(at: int, change: int) -> None:
+    seek = bytearray(SEEK)
+    seek[at] ^= change
+    np.testing.assert_array_equal(decode_box(PICTURE, bytes(seek)), expected_box(PIXELS))
+
+
+@given(st.integers(0, len(SEEK) - 5), st.integers(1, 255))
+def test_a_forged_table_never_crashes(at: int, change: int) -> None:
+    table = bytearray(SEEK[:-4])
+    table[at] ^= change
+    assert _core.decode_jpeg(PICTURE, BOX, sign(bytes(table), PICTURE))[0] == OK
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 5, 20, len(SEEK) - 1])
+def test_a_cut_table_is_ignored(size: int) -> None:
+    np.testing.assert_array_equal(decode_box(PICTURE, SEEK[:size]), expected_box(PIXELS))

@@ -1,0 +1,249 @@
+"""Remote flows: order, ends, errors, back-pressure, restarts, keys, and hostile messages."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from run.contract import plain
+from run.functions import fail_on_seven, make_image
+
+zmq = pytest.importorskip("zmq")
+
+from penstock import Flow
+from penstock.errors import SourceError, WorkerError
+from penstock.run.remote import is_local, make_keys
+from penstock.run.stage import At
+from penstock.run.stop import Stop
+from penstock.run.wire import decode_item, encode_item
+
+
+@pytest.fixture
+def address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+class Sender:
+    """A flow that is sent by a thread; `join` gives what `send` returned or raised."""
+
+    def __init__(self, flow: Flow, *addresses: str, **options: Any) -> None:
+        self._result: list[Any] = []
+        self._thread = threading.Thread(target=self._run, args=(flow, addresses, options))
+        self._thread.start()
+
+    def _run(self, flow: Flow, addresses: tuple[str, ...], options: dict[str, Any]) -> None:
+        try:
+            self._result.append(flow.send(*addresses, **options))
+        except Exception as error:  # noqa: BLE001 - looked at by the test
+            self._result.append(error)
+
+    def join(self) -> Any:
+        self._thread.join(30)
+        return self._result[0]
+
+
+def test_items_arrive_once_and_in_order(address: str) -> None:
+    sender = Sender(Flow.of(range(200)), address)
+    assert list(Flow.receive(address)) == list(range(200))
+    assert sender.join() == 200
+
+
+def test_arrays_of_every_kind_arrive_unchanged(address: str) -> None:
+    item = [np.arange(6, dtype=">i2").reshape(2, 3)[:, ::-1], {"a": (1, 2.5, None, True, "ä")}]
+    item += [b"bytes", np.float64(0.1), np.zeros((0, 4)), np.array("text"), np.array(5)]
+    Sender(Flow.of([item]), address)
+    (received,) = Flow.receive(address)
+    assert plain(received) == plain(item)
+    assert received[0].dtype == item[0].dtype and isinstance(received[1]["a"], tuple)
+    received[0][:] = 0  # the consumer's own, to write to
+
+
+def test_several_senders_end_together(address: str) -> None:
+    senders = [Sender(Flow.of(range(n, n + 50)), address) for n in (0, 100, 200)]
+    received = list(Flow.receive(address, senders=3))
+    assert sorted(received) == [*range(50), *range(100, 150), *range(200, 250)]
+    assert [sender.join() for sender in senders] == [50, 50, 50]
+
+
+def test_several_receivers_share_the_items(address: str, tmp_path: Any) -> None:
+    addresses = (address, f"ipc://{tmp_path}/second")
+    sender = Sender(Flow.of(range(300)), *addresses)
+    passes = [iter(Flow.receive(where, buffer=2)) for where in addresses]
+    got: list[int] = []
+    readers = [threading.Thread(target=lambda p=p: got.extend(p)) for p in passes]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert sorted(got) == list(range(300)) and sender.join() == 300
+
+
+def test_a_sender_is_no_further_ahead_than_the_buffer(address: str) -> None:
+    taken: list[int] = []
+    flow = Flow.of(lambda: (taken.append(n) or n for n in range(1000)))
+    sender = Sender(flow, address)
+    received = iter(Flow.receive(address, buffer=4))
+    for _ in range(10):
+        next(received)
+    # ten were read, four are under way, one is in the sender's hand
+    assert len(taken) <= 15
+    received.close()
+    assert sender.join() < 1000
+
+
+def test_an_error_of_the_sender_is_raised_at_both_ends(address: str) -> None:
+    sender = Sender(Flow.of(range(20)).map(fail_on_seven), address)
+    with pytest.raises(WorkerError, match=r"(?s)sender .* failed: .*LookupError: seven"):
+        list(Flow.receive(address))
+    assert isinstance(sender.join(), WorkerError)
+
+
+def test_an_item_that_cannot_be_sent_is_an_error(address: str) -> None:
+    sender = Sender(Flow.of([1, object()]), address)
+    with pytest.raises(WorkerError, match="a object cannot be sent"):
+        list(Flow.receive(address))
+    assert isinstance(sender.join(), TypeError)
+
+
+def test_a_restarted_sender_goes_on_where_the_receiver_is(address: str) -> None:
+    context = zmq.Context()
+    received = iter(Flow.receive(address, buffer=4))
+    first = context.socket(zmq.DEALER)
+    first.connect(address)
+    first.send_multipart([b"H", b"reader-1"])
+    for n in range(3):
+        first.send_multipart([b"I", *encode_item(n)])
+    assert [next(received) for _ in range(3)] == [0, 1, 2]
+    context.destroy(0)  # as if it had been killed
+    sender = Sender(Flow.of(range(10)), address, name="reader-1")
+    assert list(received) == list(range(3, 10))
+    assert sender.join() == 7
+
+
+def test_a_receiver_that_is_prefetched_can_be_left(address: str) -> None:
+    sender = Sender(Flow.of(range(3)).concat(Flow.of([9]).repeat()), address)
+    for item in Flow.receive(address, senders=None).prefetch(2).prefetch(2):
+        if item == 9:
+            break
+    assert isinstance(sender.join(), int)
+
+
+def test_a_prefetched_receiver_without_senders_can_be_left(address: str) -> None:
+    thread_count = threading.active_count()
+    flow = Flow.of([1]).concat(Flow.receive(address)).prefetch(2).prefetch(2)
+    assert next(iter(flow)) == 1
+    assert threading.active_count() == thread_count
+
+
+def test_keys_encrypt_and_a_sender_without_them_is_not_heard(address: str) -> None:
+    keys = make_keys()
+    stranger = Sender(Flow.of([-1]).repeat(), address)
+    friend = Sender(Flow.of(range(5)), address, receiver_key=keys.public)
+    assert list(Flow.receive(address, keys=keys)) == list(range(5))
+    assert friend.join() == 5
+    assert "secret" not in repr(keys)
+    # the stranger still waits to be let in: an open receiver lets it go
+    assert next(iter(Flow.receive(address))) == -1
+    stranger.join()
+
+
+def test_binding_for_everyone_without_keys_warns() -> None:
+    stop = Stop()
+    stop.set()  # bound when opened, and left at once
+    with pytest.warns(UserWarning, match="anyone who can reach this address can send items"):
+        assert list(Flow.receive("tcp://0.0.0.0:0")._open(At(stop=stop))) == []
+    stop.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("tcp://127.0.0.1:1", True),
+        ("tcp://[::1]:1", True),
+        ("ipc://x", True),
+        ("tcp://*:1", False),
+        ("tcp://10.0.0.1:1", False),
+        ("tcp://eth0:1", False),
+    ],
+)
+def test_what_is_local(address: str, local: bool) -> None:
+    assert is_local(address) is local
+
+
+def test_an_address_in_use_is_a_clear_error(address: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", int(address.rpartition(":")[2])))
+        taken.listen()
+        with pytest.raises(SourceError, match="cannot receive on"):
+            list(Flow.receive(address))
+
+
+def test_a_remote_flow_cannot_be_resumed(address: str) -> None:
+    with pytest.raises(ValueError, match="cannot be resumed: receive"):
+        Flow.receive(address).batch(2).state_dict()
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b"not json"],
+        [b'["a","|u1",[3]]'],
+        [b'["a","|u1",[3]]', b"1234"],
+        [b'["a","|u1",[3]]', b""],
+        [b'["a","|O",[1]]', b"12345678"],
+        [b'["a","|u1",[-1]]', b"1"],
+        [b'["a","|u1","x"]', b"1"],
+        [b'["z"]'],
+        [b"[]"],
+        [b"1", b"left over"],
+        [b"[" * 100_000],
+        [b'["d",[["l"],1]]'],
+    ],
+)
+def test_what_is_not_an_item_is_refused(frames: list[bytes]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_item(frames)
+
+
+plain_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=50)
+@given(plain_values)
+def test_the_wire_keeps_every_plain_value(value: Any) -> None:
+    assert decode_item(encode_item(value)) == value
+
+
+def test_images_go_through_a_whole_pipeline(address: str) -> None:
+    sender = Sender(Flow.of(range(10)).map(make_image, 2, start="fork"), address)
+    batches = list(Flow.receive(address).batch(4))
+    assert [batch[:, 0, 0, 0].tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert sender.join() == 10
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    before = threading.active_count()
+    yield
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and thread.name.startswith("Thread-"):
+            thread.join(30)
+    assert threading.active_count() <= before

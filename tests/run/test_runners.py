@@ -1,0 +1,327 @@
+"""Every runner keeps the contract; then errors, deaths, signals, memory and randomness."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import Flow
+from penstock.errors import WorkerError
+from run.contract import COUNT, FlowContract, read
+from run.functions import (
+    die_on_seven,
+    draw,
+    draw_globals,
+    exit_on_seven,
+    fail_on_seven,
+    get_pid,
+    make_image,
+    raise_unpicklable,
+    square,
+)
+
+
+class RunnerContract(FlowContract):
+    """A map on workers: what holds for every pool."""
+
+    options: Mapping[str, Any]
+
+    def make(self, source: Any, fn: Callable[[Any], Any] = square, **options: Any) -> Flow:
+        return Flow.of(source).map(fn, **{**self.options, **options})
+
+    def expect(self) -> list[Any]:
+        return [n * n for n in range(COUNT)]
+
+    def test_an_error_has_the_position_the_cause_and_the_traceback(self) -> None:
+        with pytest.raises(WorkerError, match=r"failed on item 7: LookupError: seven") as caught:
+            read(self.make(range(COUNT), fail_on_seven))
+        assert "in fail_on_seven" in str(caught.value)
+        assert caught.value.position == 7
+        assert isinstance(caught.value.__cause__, LookupError)
+
+    def test_what_came_before_an_error_was_given(self) -> None:
+        given: list[Any] = []
+        with pytest.raises(WorkerError):
+            given.extend(self.make(range(COUNT), fail_on_seven))
+        flow = iter(self.make(range(COUNT), fail_on_seven))
+        if self.ordered:
+            assert list(islice(flow, 7)) == list(range(7))
+
+    def test_failed_items_can_be_skipped(self, caplog: pytest.LogCaptureFixture) -> None:
+        flow = self.make(range(COUNT), fail_on_seven, on_error="skip")
+        assert flow.length() is None
+        with caplog.at_level(logging.WARNING, "penstock"):
+            self.check(read(flow), [n for n in range(COUNT) if n != 7])
+        assert "failed on item 7" in caplog.text
+
+    def test_failed_items_can_be_replaced(self) -> None:
+        flow = self.make(range(COUNT), fail_on_seven, on_error=lambda error: -error.position)
+        self.check(read(flow), [-7 if n == 7 else n for n in range(COUNT)])
+
+    def test_an_exception_that_cannot_be_pickled_still_arrives(self) -> None:
+        with pytest.raises(WorkerError, match="UnpicklableError: 1 and 2"):
+            read(self.make(range(COUNT), raise_unpicklable))
+
+    def test_more_workers_than_items(self) -> None:
+        assert read(self.make(range(1))) == [0]
+
+    def test_a_large_buffer(self) -> None:
+        self.check(read(self.make(range(300), buffer=200)), [n * n for n in range(300)])
+
+    def test_the_randomness_of_an_item_is_the_same_in_every_runner(self) -> None:
+        inline = Flow.of(range(COUNT)).map(draw, seed=3)
+        pooled = self.make(range(COUNT), draw, seed=3)
+        inline.set_epoch(2)
+        pooled.set_epoch(2)
+        self.check(sorted(read(pooled)), sorted(read(inline)))
+        assert len({value for value, _ in inline}) == COUNT
+
+    def test_reads_no_further_ahead_than_the_buffer(self) -> None:
+        taken: list[int] = []
+        flow = self.make(lambda: (taken.append(n) or n for n in range(1000)), buffer=5)
+        passed = iter(flow)
+        next(passed)
+        next(passed)
+        assert len(taken) <= 7
+
+
+class TestThreads(RunnerContract):
+    options = MappingProxyType({"workers": 3, "kind": "threads"})
+
+
+class TestThreadsUnordered(RunnerContract):
+    options = MappingProxyType({"workers": 3, "kind": "threads", "ordered": False})
+    ordered = repeatable = False
+
+
+class ProcessContract(RunnerContract):
+    """What holds for worker processes, whatever started them."""
+
+    def test_a_killed_worker_is_an_error_at_once(self) -> None:
+        with pytest.raises(WorkerError, match="was killed by SIGKILL .* items .*7.* in hand"):
+            read(self.make(range(COUNT), die_on_seven))
+
+    def test_a_worker_that_exits_is_an_error_at_once(self) -> None:
+        with pytest.raises(WorkerError, match="ended with exit code 3"):
+            read(self.make(range(COUNT), exit_on_seven))
+
+    def test_a_worker_killed_from_outside_is_an_error(self) -> None:
+        passed = iter(self.make(range(10**6), get_pid))
+        os.kill(next(passed), signal.SIGKILL)
+        with pytest.raises(WorkerError, match="was killed by SIGKILL"):
+            for _ in passed:
+                pass
+
+    def test_global_generators_are_seeded_per_item(self) -> None:
+        flow = self.make(range(COUNT), draw_globals, seed=5)
+        first = sorted(read(flow))
+        assert sorted(read(flow)) == first and len(set(map(tuple, first))) == COUNT
+        flow.set_epoch(1)
+        assert sorted(read(flow)) != first
+
+    def test_arrays_that_the_consumer_keeps_are_never_overwritten(self) -> None:
+        kept = list(self.make(range(600), make_image, buffer=20))
+        values = [int(image[0, 0, 0]) for image in kept]
+        self.check(values, [n % 251 for n in range(600)])
+        assert all((image == image[0, 0, 0]).all() for image in kept)
+        kept[0][:] = 1  # the consumer's own, to write to
+
+
+class TestProcessesByFork(ProcessContract):
+    options = MappingProxyType({"workers": 2, "start": "fork"})
+
+
+class TestProcessesUnordered(ProcessContract):
+    options = MappingProxyType({"workers": 2, "start": "fork", "ordered": False})
+    ordered = repeatable = False
+
+
+class TestPrefetch(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(square).prefetch(3)
+
+    def expect(self) -> list[Any]:
+        return [n * n for n in range(COUNT)]
+
+
+class TestInProcess(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(square).in_process(start="fork")
+
+    def expect(self) -> list[Any]:
+        return [n * n for n in range(COUNT)]
+
+    def test_its_death_is_an_error(self) -> None:
+        flow = Flow.of(range(COUNT)).map(die_on_seven).in_process(start="fork")
+        with pytest.raises(
+            WorkerError, match="flow process .* killed by SIGKILL .* before its flow"
+        ):
+            read(flow)
+
+    def test_an_error_inside_keeps_its_position(self) -> None:
+        flow = Flow.of(range(COUNT)).map(fail_on_seven).in_process(start="fork")
+        with pytest.raises(WorkerError, match="failed on item 7: LookupError") as caught:
+            read(flow)
+        assert caught.value.position == 7
+
+
+class TestNested(FlowContract):
+    """Processes that feed threads that feed processes, all in yet another process."""
+
+    def make(self, source: Any) -> Flow:
+        flow = Flow.of(source).map(abs, 2, start="fork").map(abs, 2, "threads").prefetch(2)
+        return flow.map(square, 2, start="fork").in_process(start="fork")
+
+    def expect(self) -> list[Any]:
+        return [n * n for n in range(COUNT)]
+
+
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+class TestOtherStartMethods:
+    def test_order_errors_and_deaths(self, start: str) -> None:
+        flow = Flow.of(range(COUNT)).map(make_image, 2, start=start)
+        assert [int(image[0, 0, 0]) for image in flow] == list(range(COUNT))
+        with pytest.raises(WorkerError, match="failed on item 7: LookupError"):
+            read(Flow.of(range(COUNT)).map(fail_on_seven, 1, start=start))
+        with pytest.raises(WorkerError, match="was killed by SIGKILL"):
+            read(Flow.of(range(COUNT)).map(die_on_seven, 1, start=start))
+
+    def test_a_lambda_is_refused_with_the_reason(self, start: str) -> None:
+        with pytest.raises(TypeError, match=f"started by '{start}'.*need start='fork'"):
+            read(Flow.of(range(3)).map(lambda n: n, 1, start=start))
+        with pytest.raises(TypeError, match=f"flow before in_process.*started by '{start}'"):
+            read(Flow.of(range(3)).map(lambda n: n).in_process(start=start))
+
+
+def test_a_lambda_works_under_fork() -> None:
+    offset = 5
+    assert read(Flow.of(range(4)).map(lambda n: n + offset, 2, start="fork")) == [5, 6, 7, 8]
+
+
+def test_a_result_that_cannot_leave_its_process_is_an_error_with_a_position() -> None:
+    flow = Flow.of(range(3)).map(lambda n: threading.Lock(), 1, start="fork")
+    with pytest.raises(WorkerError, match="result of .* on item 0 cannot leave its process"):
+        read(flow)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"x" * 3_000_000,
+        ["text" * 100_000, {"a": (1, 2.5, None)}],
+        [np.arange(7), np.zeros((0, 3)), np.float32(1.5)],
+        [np.arange(400_000).reshape(100, 4000)[::-2, ::3], np.asfortranarray(np.ones((300, 200)))],
+        [np.full(300, n, np.int64) for n in range(300)],
+    ],
+    ids=["bytes", "text", "small", "strided", "many"],
+)
+def test_any_value_crosses_both_ways_unchanged(value: Any) -> None:
+    flow = Flow.of([value] * 12).map(lambda item: item, 2, buffer=12, start="fork")
+    for received in flow:
+        assert pickle.dumps(received, 4) == pickle.dumps(pickle.loads(pickle.dumps(value, 4)), 4)
+
+
+def test_torch_tensors_cross_in_shared_memory() -> None:
+    torch = pytest.importorskip("torch")
+    flow = Flow.of(range(4)).map(lambda n: torch.full((3, 50, 50), float(n)), 2, start="fork")
+    assert [(float(t.mean()), t.dtype) for t in flow] == [
+        (float(n), torch.float32) for n in range(4)
+    ]
+
+
+def test_shared_memory_does_not_grow_with_the_number_of_items() -> None:
+    pages = int(Path("/proc/self/statm").read_text().split()[2])
+    for image in Flow.of(range(3000)).map(lambda n: np.zeros(1 << 18, np.uint8), 2, start="fork"):
+        assert not image[0]
+    grown = int(Path("/proc/self/statm").read_text().split()[2]) - pages
+    assert grown * 4096 < 64 << 20  # 3000 images are 750 MiB
+
+
+def run_script(text: str, **options: Any) -> subprocess.Popen[str]:
+    head = "import os, signal, sys, time, threading\nfrom penstock import Flow\n"
+    return subprocess.Popen(
+        [sys.executable, "-u", "-c", head + text],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+
+
+WAIT = """
+def wait(n):
+    os.write(1, b"%d\\n" % os.getpid())
+    signal.pause()
+"""
+
+
+def wait_for_end(pid: int) -> None:
+    """Until a process that need not be our child is gone: waits on the kernel, not on a clock."""
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    import select
+
+    poll = select.poll()
+    poll.register(watched, select.POLLIN)
+    assert poll.poll(20_000), f"process {pid} is still there"
+    os.close(watched)
+
+
+def test_workers_die_with_a_parent_that_is_killed() -> None:
+    script = run_script(WAIT + "list(Flow.of(range(9)).map(wait, 2, start='fork'))")
+    pids = [int(script.stdout.readline()) for _ in range(2)]
+    script.kill()
+    for pid in pids:
+        wait_for_end(pid)
+    script.communicate()
+
+
+def test_workers_survive_the_end_of_the_thread_that_started_them() -> None:
+    script = run_script(
+        "passed = iter(Flow.of(range(9)).map(abs, 2, start='fork'))\n"
+        "thread = threading.Thread(target=lambda: next(passed)); thread.start(); thread.join()\n"
+        "print(list(passed))"
+    )
+    assert script.communicate(timeout=30) == ("[1, 2, 3, 4, 5, 6, 7, 8]\n", "")
+
+
+def test_ctrl_c_ends_everything_with_one_traceback() -> None:
+    script = run_script(WAIT + "list(Flow.of(range(9)).map(wait, 2, start='fork'))")
+    pids = [int(script.stdout.readline()) for _ in range(2)]
+    os.killpg(script.pid, signal.SIGINT)
+    _, errors = script.communicate(timeout=30)
+    assert script.returncode == -signal.SIGINT
+    assert errors.count("Traceback") == 1 and "KeyboardInterrupt" in errors
+    for pid in pids:
+        wait_for_end(pid)
+
+
+@pytest.mark.parametrize(
+    "flow", ["map(abs, 2, start='fork')", "map(abs, 2, 'threads')", "prefetch(2)", "in_process()"]
+)
+def test_an_iterator_alive_at_exit_does_not_hold_the_interpreter(flow: str) -> None:
+    script = run_script(f"passed = iter(Flow.of(range(99)).{flow})\nprint(next(passed))")
+    assert script.communicate(timeout=30) == ("0\n", "")
+
+
+def test_nothing_has_a_name_in_shared_memory() -> None:
+    before = set(os.listdir("/dev/shm"))
+    passed = iter(Flow.of(range(99)).map(make_image, 2, start="fork"))
+    next(passed)
+    assert set(os.listdir("/dev/shm")) <= before

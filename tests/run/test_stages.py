@@ -1,0 +1,423 @@
+"""Every stage that does its work in the consumer keeps the contract; then what is its own."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import Flow
+from penstock.errors import SourceError, WorkerError
+from run.contract import COUNT, FlowContract, read
+from run.functions import is_even, pair, record, shaped, square
+
+Sizes = st.integers(0, 60)
+
+
+class TestOf(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source)
+
+    def expect(self) -> list[Any]:
+        return list(range(COUNT))
+
+
+class TestMap(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(square)
+
+    def expect(self) -> list[Any]:
+        return [n * n for n in range(COUNT)]
+
+
+class TestMapField(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(pair).map_field(square, 1)
+
+    def expect(self) -> list[Any]:
+        return [[n, n * n] for n in range(COUNT)]
+
+
+class TestSelect(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(record).select("b")
+
+    def expect(self) -> list[Any]:
+        return [{"b": -n} for n in range(COUNT)]
+
+
+class TestFilter(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).filter(is_even)
+
+    def expect(self) -> list[Any]:
+        return list(range(0, COUNT, 2))
+
+
+class TestShuffle(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).shuffle(5, seed=7)
+
+    def expect(self) -> list[Any]:
+        return read(Flow.of(list(range(COUNT))).shuffle(5, seed=7))
+
+
+class TestShuffleAll(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).shuffle(seed=7)
+
+    def expect(self) -> list[Any]:
+        return read(Flow.of(list(range(COUNT))).shuffle(1000, seed=7))
+
+
+class TestShard(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).shard(1, 4)
+
+    def expect(self) -> list[Any]:
+        return list(range(1, COUNT, 4))
+
+
+class TestTake(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).take(12)
+
+    def expect(self) -> list[Any]:
+        return list(range(12))
+
+
+class TestRepeat(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).repeat(3)
+
+    def expect(self) -> list[Any]:
+        return list(range(COUNT)) * 3
+
+
+class TestRepeatOfUnknownLength(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).filter(is_even).repeat(2)
+
+    def expect(self) -> list[Any]:
+        return list(range(0, COUNT, 2)) * 2
+
+
+class TestCache(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).cache()
+
+    def expect(self) -> list[Any]:
+        return list(range(COUNT))
+
+
+class TestFixedSize(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).fixed_size(30)
+
+    def expect(self) -> list[Any]:
+        return (list(range(COUNT)) * 2)[:30]
+
+    def test_an_empty_input_ends(self) -> None:
+        with pytest.raises(ValueError, match="needs an input with items"):
+            read(self.make([]))
+
+
+class TestBatch(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).batch(4)
+
+    def expect(self) -> list[Any]:
+        return [list(range(COUNT))[i : i + 4] for i in range(0, COUNT, 4)]
+
+
+class TestBatchWithoutRemainder(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(pair).batch(4, remainder=False)
+
+    def expect(self) -> list[Any]:
+        rows = [list(range(i, i + 4)) for i in range(0, COUNT - 3, 4)]
+        return [[row, [-n for n in row]] for row in rows]
+
+
+class TestBatchByShape(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(shaped).batch_by_shape(3)
+
+    def expect(self) -> list[Any]:
+        full = [
+            [[k + r] * (r + 1) for k in (9 * g, 9 * g + 3, 9 * g + 6)]
+            for g in range(2)
+            for r in range(3)
+        ]
+        return [*full, [[18], [21]], [[19] * 2, [22] * 2], [[20] * 3]]
+
+
+class TestUnbatch(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(pair).batch(4).unbatch()
+
+    def expect(self) -> list[Any]:
+        return [[n, -n] for n in range(COUNT)]
+
+
+class TestConcat(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).concat(Flow.of(range(5)), Flow.of([]))
+
+    def expect(self) -> list[Any]:
+        return [*range(COUNT), *range(5)]
+
+
+class TestZip(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).zip(Flow.of(range(100, 112)))
+
+    def expect(self) -> list[Any]:
+        return [[n, 100 + n] for n in range(12)]
+
+
+class TestJoin(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(pair).join(Flow.of(range(100)).map(pair))
+
+    def expect(self) -> list[Any]:
+        return [[n, -n, n, -n] for n in range(COUNT)]
+
+
+class TestMix(FlowContract):
+    ordered = False  # random turns, which the tests below look at
+
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).mix(Flow.of(range(100, 110)), weights=[1, 3], seed=2)
+
+    def expect(self) -> list[Any]:
+        return [*range(COUNT), *range(100, 110)]
+
+
+class TestChoose(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).choose(Flow.of(range(100, 200)), weights=[3, 1], seed=2)
+
+    def expect(self) -> list[Any]:
+        return read(
+            Flow.of(list(range(COUNT))).choose(Flow.of(range(100, 200)), weights=[3, 1], seed=2)
+        )
+
+
+@given(
+    count=Sizes, window=st.integers(1, 80), seed=st.integers(0, 2**64 - 1), epoch=st.integers(0, 9)
+)
+def test_shuffle_is_a_permutation_that_moves_less_than_the_window(
+    count: int, window: int, seed: int, epoch: int
+) -> None:
+    flow = Flow.of(range(count)).shuffle(window, seed)
+    flow.set_epoch(epoch)
+    items = list(flow)
+    assert sorted(items) == list(range(count))
+    assert all(abs(place - item) < window for place, item in enumerate(items))
+
+
+@given(count=Sizes, window=st.integers(1, 30), start=st.integers(0, 70), step=st.integers(1, 4))
+def test_shuffle_begins_anywhere(count: int, window: int, start: int, step: int) -> None:
+    flow = Flow.of(lambda: iter(range(count))).shuffle(window, seed=1)
+    whole = list(flow)
+    flow.load_state_dict({**flow.state_dict(), "position": start})
+    assert list(flow) == whole[start:]
+    assert list(flow.shard(0, step)) == whole[::step]
+
+
+def test_shuffle_differs_between_epochs_and_seeds() -> None:
+    flow = Flow.of(range(50)).shuffle(20, seed=1)
+    first = list(flow)
+    flow.set_epoch(1)
+    assert list(flow) != first != list(Flow.of(range(50)).shuffle(20, seed=2))
+
+
+def test_a_window_as_long_as_the_flow_makes_every_order_equally_likely() -> None:
+    firsts = np.zeros(4, int)
+    for seed in range(2000):
+        firsts[next(iter(Flow.of(range(4)).shuffle(4, seed)))] += 1
+    assert firsts.min() > 430 and firsts.max() < 570  # 500 each, 5 standard deviations are 97
+
+
+@given(count=Sizes, size=st.integers(1, 20), remainder=st.booleans(), start=st.integers(0, 8))
+def test_batches_are_consecutive_items_and_their_number_is_exact(
+    count: int, size: int, remainder: bool, start: int
+) -> None:
+    flow = Flow.of(range(count)).batch(size, remainder=remainder)
+    batches = read(flow)
+    whole = count if remainder else count - count % size
+    assert list(chain.from_iterable(batches)) == list(range(whole))
+    assert [len(batch) for batch in batches[:-1]] == [size] * max(0, len(batches) - 1)
+    assert len(flow) == len(batches)
+    flow.load_state_dict({**flow.state_dict(), "position": start})
+    assert read(flow) == batches[start:]
+
+
+@given(count=Sizes, world=st.integers(1, 9))
+def test_shards_are_a_partition_with_exact_lengths(count: int, world: int) -> None:
+    shards = [Flow.of(range(count)).map(square).shard(rank, world) for rank in range(world)]
+    assert sorted(chain.from_iterable(map(read, shards))) == [n * n for n in range(count)]
+    assert [len(shard) for shard in shards] == [len(read(shard)) for shard in shards]
+
+
+def test_a_shard_computes_only_its_own_items() -> None:
+    seen: list[int] = []
+    assert list(Flow.of(range(9)).map(seen.append).shard(1, 3)) == [None] * 3
+    assert seen == [1, 4, 7]
+
+
+def test_resuming_does_not_compute_what_was_given() -> None:
+    seen: list[int] = []
+    flow = Flow.of(range(20)).map(seen.append).batch(4, stack=False)
+    flow.load_state_dict({**flow.state_dict(), "position": 3})
+    list(flow)
+    assert seen == list(range(12, 20))
+
+
+def test_batch_keeps_dtypes_and_leaves_text_alone() -> None:
+    items = [(np.float32(1), True, 2, "a", b"x", np.zeros(2, np.uint8)) for _ in range(3)]
+    floats, flags, numbers, texts, blobs, arrays = next(iter(Flow.of(items).batch(3)))
+    assert (floats.dtype, flags.dtype, numbers.dtype) == (np.float32, np.bool_, np.int64)
+    assert (texts, blobs) == (["a"] * 3, [b"x"] * 3)
+    assert (arrays.dtype, arrays.shape) == (np.uint8, (3, 2))
+
+
+def test_batch_of_named_tuples_and_dicts_keeps_the_kind() -> None:
+    point = namedtuple("point", "x y")
+    assert next(iter(Flow.of([point(1, 2)]).batch(1)))._fields == ("x", "y")
+    assert list(next(iter(Flow.of([{"x": 1}]).batch(1)))) == ["x"]
+
+
+def test_batch_of_unequal_shapes_says_which_field() -> None:
+    flow = Flow.of([[np.zeros(2)], [np.zeros(3)]]).batch(2)
+    with pytest.raises(ValueError, match=r"shapes of field 0 in one batch: \(2,\), \(3,\)"):
+        list(flow)
+    assert [len(x[0]) for x in Flow.of([[np.zeros(2)], [np.zeros(3)]]).batch(2, stack=False)] == [2]
+
+
+def test_a_function_may_do_the_stacking() -> None:
+    assert list(Flow.of(range(4)).batch(2, stack=sum)) == [1, 5]
+
+
+def test_mix_without_weights_needs_lengths_and_mixes_all() -> None:
+    flow = Flow.of(range(500)).mix(Flow.of(range(500, 1000)), seed=4)
+    assert sorted(flow) == list(range(1000))
+    assert 200 < sum(n < 500 for n in list(flow)[:500]) < 300
+    with pytest.raises(ValueError, match="mix needs weights"):
+        Flow.of(range(5)).mix(Flow.of(range(5)).filter(is_even))
+
+
+def test_choose_follows_the_weights_and_stops_when_one_ends() -> None:
+    flow = Flow.of([0]).repeat().choose(Flow.of([1]).repeat(), weights=[1, 3], seed=5)
+    assert flow.length() == math.inf
+    assert 2800 < sum(flow.take(4000)) < 3200
+
+
+def test_fixed_size_goes_on_where_the_epoch_before_stopped() -> None:
+    flow = Flow.of(range(5)).fixed_size(3)
+    epochs = []
+    for epoch in range(4):
+        flow.set_epoch(epoch)
+        epochs.append(list(flow))
+    assert epochs == [[0, 1, 2], [3, 4, 0], [1, 2, 3], [4, 0, 1]]
+
+
+def test_repeat_gives_each_repetition_its_own_order() -> None:
+    items = list(Flow.of(range(20)).shuffle(seed=1).repeat(2))
+    assert items[:20] != items[20:] and sorted(items[:20]) == sorted(items[20:])
+
+
+def test_an_endless_flow_says_so() -> None:
+    flow = Flow.of(range(3)).repeat()
+    assert flow.describe().rows[-1].length == "endless"
+    assert list(flow.take(7)) == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_an_interrupted_pass_is_not_cached() -> None:
+    seen: list[int] = []
+    flow = Flow.of(range(5)).map(lambda n: seen.append(n) or n).cache()
+    next(iter(flow))
+    assert list(flow) == list(flow) == list(range(5))
+    assert seen == [0, 0, 1, 2, 3, 4]
+
+
+def test_an_iterator_is_read_once_and_then_refused() -> None:
+    flow = Flow.of(iter(range(3)))
+    assert list(flow) == [0, 1, 2]
+    with pytest.raises(SourceError, match="can be read once"):
+        list(flow)
+    with pytest.raises(ValueError, match=r"cannot be resumed: of\(range_iterator\)"):
+        flow.state_dict()
+
+
+def test_a_source_that_lies_about_its_length_is_found_out() -> None:
+    class Liar:
+        def __len__(self) -> int:
+            return 5
+
+        def __iter__(self) -> Any:
+            return iter(range(3))
+
+    with pytest.raises(SourceError, match="says its length is 5 but gave 3"):
+        list(Flow.of(Liar()))
+
+
+def test_a_state_of_another_flow_is_refused() -> None:
+    state = Flow.of(range(3)).batch(2).state_dict()
+    with pytest.raises(ValueError, match="saved by another flow"):
+        Flow.of(range(3)).load_state_dict(state)
+
+
+def test_set_epoch_after_loading_keeps_the_position_of_that_epoch_only() -> None:
+    flow = Flow.of(range(6))
+    flow.load_state_dict({**flow.state_dict(), "epoch": 2, "position": 4})
+    flow.set_epoch(2)
+    assert list(flow) == [4, 5]
+    flow.set_epoch(3)
+    assert len(list(flow)) == 6
+
+
+def test_join_refuses_dicts_that_share_a_key() -> None:
+    with pytest.raises(ValueError, match="share a key"):
+        list(Flow.of([{"a": 1}]).join(Flow.of([{"a": 2}])))
+
+
+def test_map_field_leaves_the_item_as_it_was() -> None:
+    item = [1, 2]
+    assert list(Flow.of([item]).map_field(square, 1)) == [[1, 4]]
+    assert item == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda flow: flow.batch(0),
+        lambda flow: flow.shuffle(0),
+        lambda flow: flow.shuffle(seed=-1),
+        lambda flow: flow.shard(3, 3),
+        lambda flow: flow.take(-1),
+        lambda flow: flow.map(square, kind="magic"),
+        lambda flow: flow.map(square, on_error="ignore"),
+        lambda flow: flow.map(square, workers=2, buffer=1),
+        lambda flow: flow.map(square, start="teleport"),
+        lambda flow: flow.mix(flow, weights=[1]),
+        lambda flow: flow.choose(flow, weights=[1, -1]),
+    ],
+)
+def test_a_wrong_argument_is_refused_when_the_flow_is_built(make: Any) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        make(Flow.of(range(3)))
+
+
+def test_an_inline_error_has_the_position_and_the_cause() -> None:
+    with pytest.raises(WorkerError, match="failed on item 2: ZeroDivisionError") as caught:
+        list(Flow.of([2, 1, 0]).map(lambda n: 1 // n))
+    assert caught.value.position == 2
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

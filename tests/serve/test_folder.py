@@ -1,0 +1,75 @@
+"""Loading straight from an image folder: the same batches, from an index that is kept and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock
+from penstock import Loader
+from penstock.transforms import CenterCrop, RandomResizedCrop, Resize
+
+from .conftest import write_pictures
+
+
+def test_a_folder_gives_the_batches_of_a_pack_in_source_order(folder: Path, tmp_path: Path) -> None:
+    penstock.pack_dataset(folder, tmp_path / "packed", order="source")
+    steps = [Resize(30), CenterCrop(24)]
+    ours = Loader(folder, 8, transform=steps, fields=("image", "label", "key"))
+    packed = Loader(tmp_path / "packed", 8, transform=steps, fields=("image", "label", "key"))
+    for a, b in zip(ours, packed, strict=True):
+        assert np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]) and a[2] == b[2]
+
+
+@pytest.mark.parametrize("limit", [128 << 20, 1000], ids=["all in memory", "file by file"])
+def test_a_shuffled_folder_is_covered_once_in_an_order_of_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr("penstock.serve.loader.WINDOW_BYTES", limit)
+    loader = Loader(folder, 8, shuffle=True, transform=[RandomResizedCrop(16)])
+    rows = np.concatenate([batch.rows for batch in loader])
+    assert sorted(rows) == list(range(61))
+    assert rows.tolist() != sorted(rows)
+
+
+def test_the_index_is_built_once_and_again_when_the_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+    root = write_pictures(tmp_path / "in", count=10)
+
+    def index_time() -> int:
+        Loader(root, 4, transform=[RandomResizedCrop(16)])
+        (manifest,) = (tmp_path / "cache").glob("*/penstock.json")
+        return manifest.stat().st_mtime_ns
+
+    first = index_time()
+    assert index_time() == first
+    write_pictures(root, count=12)
+    assert index_time() > first
+    assert len(Loader(root, 12, transform=[RandomResizedCrop(16)])) == 1
+
+
+def test_a_file_that_is_no_image_is_one_bad_sample(tmp_path: Path) -> None:
+    root = write_pictures(tmp_path / "in", count=10)
+    (root / "class0" / "zzz.jpg").write_bytes(b"not an image")
+    loader = Loader(root, 16, transform=[RandomResizedCrop(16)], on_error="skip")
+    (batch,) = loader
+    assert len(batch[0]) == 10
+    assert [key for key, _ in loader.stats().errors] == ["class0/zzz"]
+
+
+def test_a_file_that_vanishes_after_indexing_is_one_bad_sample(tmp_path: Path) -> None:
+    root = write_pictures(tmp_path / "in", count=10)
+    loader = Loader(root, 16, transform=[RandomResizedCrop(16)], on_error="skip")
+    (root / "class0" / "000.jpg").unlink()
+    (batch,) = loader
+    assert len(batch[0]) == 9
+
+
+def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "x.tar").write_bytes(b"")
+    with pytest.raises(penstock.CorruptError, match="penstock index"):
+        Loader(tmp_path, 4)

@@ -1,0 +1,212 @@
+"""How a loader lives with its surroundings: threads, forks, interrupts, memory, bad samples."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock
+from penstock import Loader
+from penstock.errors import CorruptError, DecodeError
+from penstock.transforms import RandomResizedCrop
+
+CROP = [RandomResizedCrop(24)]
+
+
+def own_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+def epoch_bytes(loader: Loader) -> list[bytes]:
+    loader.set_epoch(0)
+    return [images.tobytes() for images, _ in loader]
+
+
+def test_a_break_ends_the_threads_and_the_next_loop_starts_anew(packed: Path) -> None:
+    loader = Loader(packed, 4, shuffle=True, transform=CROP)
+    whole = epoch_bytes(loader)
+    loader.set_epoch(0)
+    for number, (images, _) in enumerate(loader):
+        assert images.tobytes() == whole[number]
+        if number == 2:
+            break
+    gc.collect()
+    assert own_threads() == []
+    assert epoch_bytes(loader) == whole
+
+
+def test_two_iterators_at_once_do_not_disturb_each_other(packed: Path) -> None:
+    loader = Loader(packed, 4, shuffle=True, transform=CROP)
+    whole = epoch_bytes(loader)
+    loader.set_epoch(0)
+    pairs = [(a.tobytes(), b.tobytes()) for (a, _), (b, _) in zip(loader, loader, strict=True)]
+    assert pairs == list(zip(whole, whole, strict=True))
+
+
+def test_a_batch_that_is_kept_is_never_overwritten(packed: Path) -> None:
+    loader = Loader(packed, 4, shuffle=True, transform=CROP)
+    expected = epoch_bytes(loader)
+    for _ in range(2):
+        loader.set_epoch(0)
+        kept = [images[:, ::2] for images, _ in loader]
+        assert [batch.tobytes() for batch in kept] == [
+            np.frombuffer(data, np.uint8).reshape(-1, 24, 24, 3)[:, ::2].tobytes()
+            for data in expected
+        ]
+
+
+def test_memory_of_a_batch_that_is_not_kept_is_used_again(packed: Path) -> None:
+    loader = Loader(packed, 4, shuffle=True, transform=CROP)
+    places = {images.ctypes.data for images, _ in loader}
+    assert len(places) < len(loader)
+
+
+def test_closing_ends_the_threads_of_all_iterators(packed: Path) -> None:
+    with Loader(packed, 4, transform=CROP) as loader:
+        first, second = iter(loader), iter(loader)
+        next(first), next(second)
+        assert own_threads() != []
+    assert own_threads() == []
+    loader.close()
+
+
+def load_all(loader: Loader) -> list[bytes]:
+    return epoch_bytes(loader)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_it_works_in_another_process(packed: Path, method: str) -> None:
+    loader = Loader(packed, 4, shuffle=True, transform=CROP)
+    expected = epoch_bytes(loader)
+    iterator = iter(loader)
+    next(iterator)
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        assert pool.apply_async(load_all, (loader,)).get(60) == expected
+    next(iterator)
+
+
+def test_a_pickled_loader_goes_on_where_it_stood(packed: Path) -> None:
+    loader = Loader(packed, 4, shuffle=True, transform=CROP)
+    whole = epoch_bytes(loader)
+    loader.load_state_dict({**loader.state_dict(), "epoch": 0, "step": 3})
+    again = pickle.loads(pickle.dumps(loader))
+    assert [images.tobytes() for images, _ in again] == whole[3:]
+
+
+SCRIPT = """
+import sys, penstock
+from penstock.transforms import RandomResizedCrop
+loader = penstock.Loader(sys.argv[1], 2, shuffle=True, transform=[RandomResizedCrop(64)])
+iterator = iter(loader)
+next(iterator)
+print("ready", flush=True)
+if sys.argv[2] == "wait":
+    while True:
+        for batch in loader:
+            pass
+"""
+
+
+def test_an_interrupt_ends_it_cleanly(packed: Path) -> None:
+    command = [sys.executable, "-c", SCRIPT, str(packed), "wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=20)
+        assert b"KeyboardInterrupt" in process.stderr.read()
+    assert process.returncode in (-signal.SIGINT, 130, 1)
+
+
+def test_leaving_the_interpreter_with_an_iterator_alive_is_quiet(packed: Path) -> None:
+    command = [sys.executable, "-c", SCRIPT, str(packed), "leave"]
+    result = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_resident_memory_does_not_grow_over_epochs(packed: Path) -> None:
+    loader = Loader(packed, 16, shuffle=True, transform=CROP)
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    sizes = []
+    for _ in range(20):
+        for _ in loader:
+            pass
+        sizes.append(resident())
+    assert np.mean(sizes[15:]) - np.mean(sizes[5:10]) < 4 << 20, sizes
+
+
+@pytest.fixture
+def damaged(packed: Path, tmp_path: Path) -> tuple[Path, list[str]]:
+    """A copy of the data set with two pictures overwritten, and their keys."""
+    shutil.copytree(packed, tmp_path / "damaged")
+    index = penstock.open_dataset(packed).index
+    keys = []
+    for row in (5, 17):
+        values = index.slice(row, 1).to_pylist()[0]
+        field = "jpg" if values["jpg.offset"] is not None else "png"
+        with open(tmp_path / "damaged" / values["file"], "r+b") as file:
+            file.seek(values[f"{field}.offset"])
+            file.write(bytes(values[f"{field}.size"]))
+        keys.append(values["key"])
+    return tmp_path / "damaged", keys
+
+
+def test_a_bad_sample_is_an_error_that_names_it(damaged: tuple[Path, list[str]]) -> None:
+    path, keys = damaged
+    with pytest.raises(
+        DecodeError, match=rf"'{keys[0]}' in .*shard-.*\.tar at byte \d+: .*on_error"
+    ):
+        list(Loader(path, 8, transform=CROP))
+    assert own_threads() == []
+
+
+def test_bad_samples_are_left_out_on_request(damaged: tuple[Path, list[str]]) -> None:
+    path, keys = damaged
+    loader = Loader(path, 8, transform=CROP, on_error="skip")
+    batches = list(loader)
+    rows = np.concatenate([batch.rows for batch in batches])
+    assert sorted(set(range(61)) - set(rows)) == [5, 17]
+    assert [len(images) for images, _ in batches][:3] == [7, 8, 7]
+    stats = loader.stats()
+    assert (stats.error_count, [key for key, _ in stats.errors]) == (2, keys)
+
+
+def test_bad_samples_are_replaced_on_request(damaged: tuple[Path, list[str]]) -> None:
+    path, _ = damaged
+    loader = Loader(path, 8, transform=CROP, on_error="substitute")
+    first = next(iter(loader))
+    assert first.rows.tolist() == [0, 1, 2, 3, 4, 6, 6, 7]
+    assert np.array_equal(first[0][5], first[0][6]) and first[1][5] == first[1][6]
+    assert epoch_bytes(loader) == epoch_bytes(loader)
+
+
+def test_a_shard_that_is_gone_is_an_error_and_not_a_hang(packed: Path, tmp_path: Path) -> None:
+    shutil.copytree(packed, tmp_path / "gone")
+    os.unlink(tmp_path / "gone" / "shard-000001.tar")
+    with pytest.raises(CorruptError, match="shard-000001.tar: No such file"):
+        list(Loader(tmp_path / "gone", 8, transform=CROP))
+
+
+def test_stats_count_what_was_loaded(packed: Path) -> None:
+    loader = Loader(packed, 8, shuffle=True, transform=CROP)
+    list(loader)
+    stats = loader.stats()
+    assert (stats.images, stats.batches, stats.error_count) == (61, 8, 0)
+    assert stats.bytes_read > 0.9 * sum(f.stat().st_size for f in packed.glob("*.tar")) * 0.5
+    assert 0 < stats.wait_seconds <= stats.seconds
+    assert stats.render_seconds > 0 and stats.images_per_second > 0

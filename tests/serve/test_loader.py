@@ -1,0 +1,317 @@
+"""What is in the batches: the pixels, the order, the cover, the resume."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from PIL import Image
+
+import penstock
+from penstock import Loader
+from penstock.transforms import (
+    CenterCrop,
+    ColorJitter,
+    Lighting,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+)
+
+CROP = [RandomResizedCrop(24), RandomHorizontalFlip()]
+
+
+def epoch_bytes(loader: Loader, epoch: int = 0) -> list[bytes]:
+    loader.set_epoch(epoch)
+    return [images.tobytes() + labels.tobytes() for images, labels in loader]
+
+
+def epoch_rows(loader: Loader, epoch: int = 0) -> list[np.ndarray]:
+    loader.set_epoch(epoch)
+    return [batch.rows[batch.valid] for batch in loader]
+
+
+def picture(dataset: penstock.Dataset, row: int) -> Image.Image:
+    sample = dataset[row]
+    data = sample.get("jpg") or sample.get("png")
+    return Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def test_batches_are_the_pixels_of_the_boxes_that_the_plan_draws(packed: Path) -> None:
+    loader = Loader(packed, 16, shuffle=True, transform=CROP, seed=3)
+    dataset = penstock.open_dataset(packed)
+    heights, widths = loader._table.columns.height, loader._table.columns.width
+    from penstock.serve.recipe import Draw
+
+    for batch in loader:
+        images, labels = batch
+        drawn = loader._recipe.draw(Draw(3, 0, batch.rows), heights[batch.rows], widths[batch.rows])
+        assert images.dtype == np.uint8 and images.shape[1:] == (24, 24, 3)
+        assert labels.dtype == np.int64
+        for i, row in enumerate(batch.rows):
+            left, top, width, height = drawn.boxes[i].tolist()
+            image = picture(dataset, int(row)).crop((left, top, left + width, top + height))
+            image = image.resize((24, 24), Image.Resampling.BILINEAR)
+            if drawn.flips is not None and drawn.flips[i]:
+                image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            assert np.array_equal(images[i], np.asarray(image)), dataset[int(row)].key
+            assert labels[i] == dataset[int(row)].label
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [Resize(30), CenterCrop(24)],
+        [Resize(20, interpolation="bicubic"), CenterCrop((18, 26))],
+        [Resize(40, max_size=50), CenterCrop(64)],
+        [CenterCrop(48)],
+        [Resize((33, 21))],
+    ],
+    ids=["usual", "bicubic", "padded", "crop only", "fixed"],
+)
+def test_validation_crops_are_torchvisions_to_the_last_bit(
+    packed: Path, torchvision, steps: list
+) -> None:
+    from torchvision.transforms import InterpolationMode
+    from torchvision.transforms import transforms as tv
+
+    theirs = []
+    for step in steps:
+        if isinstance(step, Resize):
+            mode = InterpolationMode(step.interpolation)
+            theirs.append(tv.Resize(step.size, interpolation=mode, max_size=step.max_size))
+        else:
+            theirs.append(tv.CenterCrop(step.size))
+    dataset = penstock.open_dataset(packed)
+    for batch in Loader(packed, 16, transform=steps):
+        for image, row in zip(batch[0], batch.rows, strict=True):
+            expected = tv.Compose(theirs)(picture(dataset, int(row)))
+            assert np.array_equal(image, np.asarray(expected)), dataset[int(row)].key
+
+
+def test_all_transforms_together_end_in_floats(packed: Path) -> None:
+    steps = [*CROP, ColorJitter(0.4, 0.4, 0.4), Lighting(0.1), Normalize()]
+    loader = Loader(packed, 16, shuffle=True, transform=steps)
+    images, _ = next(iter(loader))
+    assert images.dtype == np.float32 and images.shape == (16, 24, 24, 3)
+    plain, _ = next(iter(Loader(packed, 16, shuffle=True, transform=[*CROP, Normalize()])))
+    assert not np.array_equal(images, plain)
+    assert abs(images.mean() - plain.mean()) < 0.5
+
+
+def test_images_of_one_size_need_no_crop(tmp_path: Path) -> None:
+    from trees import make_folder
+
+    source = make_folder(tmp_path / "in", classes=2, per_class=1)
+    penstock.pack_dataset(source, tmp_path / "out")
+    images, _ = next(iter(Loader(tmp_path / "out", 2)))
+    assert images.shape == (2, 24, 24, 3)
+
+
+def test_bytes_do_not_depend_on_threads_or_prefetching(packed: Path) -> None:
+    expected = epoch_bytes(Loader(packed, 7, shuffle=True, transform=CROP, threads=1))
+    for threads, prefetch in ((2, 1), (7, 4)):
+        loader = Loader(packed, 7, shuffle=True, transform=CROP, threads=threads, prefetch=prefetch)
+        assert epoch_bytes(loader) == expected
+
+
+def test_epochs_and_seeds_differ_and_come_again(packed: Path) -> None:
+    loader = Loader(packed, 7, shuffle=True, transform=CROP)
+    first, second = epoch_bytes(loader, 0), epoch_bytes(loader, 1)
+    assert first != second
+    assert epoch_bytes(loader, 0) == first
+    assert epoch_bytes(Loader(packed, 7, shuffle=True, transform=CROP, seed=1)) != first
+
+
+def test_a_finished_epoch_is_followed_by_the_next(packed: Path) -> None:
+    loader = Loader(packed, 7, shuffle=True, transform=CROP)
+    orders = [np.concatenate([batch.rows for batch in loader]) for _ in range(2)]
+    assert not np.array_equal(*orders)
+    assert np.array_equal(orders[1], np.concatenate(epoch_rows(loader, 1)))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_resumed_at_any_step_it_goes_on_as_if_nothing_had_happened(
+    packed: Path, shuffle: bool
+) -> None:
+    loader = Loader(packed, 9, shuffle=shuffle, transform=CROP)
+    whole = epoch_bytes(loader, 1)
+    for stop in range(len(whole) + 1):
+        loader.set_epoch(1)
+        before = []
+        iterator = iter(loader)
+        for _ in range(stop):
+            images, labels = next(iterator)
+            before.append(images.tobytes() + labels.tobytes())
+        state = loader.state_dict()
+        iterator.close()
+        fresh = Loader(packed, 9, shuffle=shuffle, transform=CROP)
+        fresh.load_state_dict(state)
+        fresh.set_epoch(1 if stop < len(whole) else 2)
+        after = [images.tobytes() + labels.tobytes() for images, labels in fresh]
+        if stop < len(whole):
+            assert before + after == whole
+        else:
+            assert state["epoch"] == 2 and state["step"] == 0
+            assert after == epoch_bytes(loader, 2)
+
+
+def test_a_state_of_another_loader_is_refused(packed: Path) -> None:
+    state = Loader(packed, 8, shuffle=True, transform=CROP).state_dict()
+    for other in (
+        Loader(packed, 16, shuffle=True, transform=CROP),
+        Loader(packed, 8, shuffle=True, transform=CROP, seed=1),
+        Loader(packed, 8, transform=CROP),
+    ):
+        with pytest.raises(ValueError, match="another loader|lanes"):
+            other.load_state_dict(state)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+@pytest.mark.parametrize("batch", [1, 4, 13])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_ranks_cover_every_sample_exactly_once_in_equally_many_steps(
+    packed: Path, world: int, batch: int, shuffle: bool
+) -> None:
+    loaders = [
+        Loader(packed, batch, shuffle=shuffle, transform=CROP, rank=rank, world_size=world)
+        for rank in range(world)
+    ]
+    seen = [list(loader) for loader in loaders]
+    assert {len(batches) for batches in seen} == {len(loaders[0])}
+    rows = np.concatenate([b.rows[b.valid] for batches in seen for b in batches])
+    assert sorted(rows) == list(range(61))
+    for batches in seen:
+        for b in batches:
+            assert len(b[0]) == len(b[1]) == len(b.valid) > 0
+            assert (b[1][~b.valid] == -100).all()
+
+
+def test_dropping_the_last_batch_gives_full_ones_only(packed: Path) -> None:
+    loader = Loader(packed, 8, shuffle=True, transform=CROP, drop_last=True)
+    assert [len(images) for images, _ in loader] == [8] * 7 == [8] * len(loader)
+
+
+def test_global_batches_stay_when_the_world_changes_in_mid_epoch(packed: Path) -> None:
+    def ranks(world: int) -> list[Loader]:
+        return [
+            Loader(packed, 16 // world, shuffle=True, transform=CROP, rank=r, world_size=world)
+            for r in range(world)
+        ]
+
+    alone = epoch_bytes(ranks(1)[0])
+    four = ranks(4)
+    states = []
+    for loader in four:
+        iterator = iter(loader)
+        next(iterator), next(iterator)
+        states.append(loader.state_dict())
+        iterator.close()
+    assert all(state == states[0] for state in states)
+    two = ranks(2)
+    for loader in two:
+        loader.load_state_dict(states[3])
+    pairs = zip(*[list(loader) for loader in two], strict=True)
+    joined = [
+        np.concatenate([a[0], b[0]]).tobytes() + np.concatenate([a[1], b[1]]).tobytes()
+        for a, b in pairs
+    ]
+    assert joined == alone[2:]
+
+
+def test_the_rank_is_found_in_the_environment(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    loader = Loader(packed, 4, transform=CROP)
+    assert (loader.rank, loader.world_size) == (1, 3)
+    monkeypatch.setenv("RANK", "5")
+    with pytest.raises(ValueError, match="rank 5 of 3"):
+        Loader(packed, 4, transform=CROP)
+
+
+def test_a_subset_a_filter_and_a_slice_are_loaded(packed: Path) -> None:
+    dataset = penstock.open_dataset(packed)
+    chosen = dataset.filter((pc.field("label") == 2) & (pc.field("jpg.width") > 50))
+    assert 0 < len(chosen) < 61
+    labels = np.concatenate([labels for _, labels in Loader(chosen, 4, transform=CROP)])
+    assert len(labels) == len(chosen) and set(labels) == {2}
+    part = dataset[30:10:-2]
+    rows = np.concatenate(epoch_rows(Loader(part, 4, shuffle=True, transform=CROP)))
+    assert sorted(rows) == list(range(12, 31, 2))
+
+
+def test_balanced_weights_make_classes_equally_frequent(tmp_path: Path) -> None:
+    from images import encode
+
+    for label, count in (("few", 4), ("many", 36)):
+        for number in range(count):
+            path = tmp_path / "in" / label / f"{number}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(encode(16, 16, seed=number))
+    penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
+    loader = Loader(tmp_path / "out", 8, shuffle=True, weights="balanced")
+    labels = np.concatenate([labels for _, labels in loader])
+    assert np.bincount(labels).tolist() == [20, 20]
+    given = Loader(tmp_path / "out", 8, shuffle=True, weights=np.arange(40) == 7)
+    assert {int(row) for batch in given for row in batch.rows} == {7}
+    with pytest.raises(ValueError, match="weights for 40 samples"):
+        Loader(tmp_path / "out", 8, shuffle=True, weights=[1.0, 2.0])
+
+
+def test_a_mixture_gives_each_data_set_its_share(packed: Path, tmp_path: Path) -> None:
+    from trees import make_folder
+
+    penstock.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "small")
+    mixture = penstock.Mixture(
+        [penstock.open_dataset(packed), penstock.open_dataset(tmp_path / "small")],
+        weights=[3, 1],
+        samples=40,
+    )
+    loader = Loader(mixture, 8, shuffle=True, transform=CROP, fields=("image", "label", "key"))
+    rows = np.concatenate([batch.rows for batch in loader])
+    assert ((rows < 61).sum(), (rows >= 61).sum()) == (30, 10)
+    for batch in loader:
+        for row, key, label in zip(batch.rows, batch[2], batch[1], strict=True):
+            dataset = mixture.datasets[int(row >= 61)]
+            sample = dataset[int(row) - (61 if row >= 61 else 0)]
+            assert (sample.key, sample.label) == (key, label)
+
+
+def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
+    dataset = penstock.open_dataset(packed)
+    loader = Loader(packed, 8, fields=("key", "cls", "jpg.width"))
+    for batch in loader:
+        keys, texts, widths = batch
+        for row, key, text, width in zip(batch.rows, keys, texts, widths, strict=True):
+            sample = dataset[int(row)]
+            assert (key, text) == (sample.key, sample["cls"])
+            assert width == dataset.index["jpg.width"][int(row)].as_py()
+    with pytest.raises(ValueError, match=r"no \['mask.png'\]: it has the fields"):
+        Loader(packed, 8, transform=CROP, fields=("image", "mask.png"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"transform": None}, "differ in size"),
+        ({"transform": [Resize(30)]}, r"Resize\(30\) leaves images of different sizes"),
+        ({"transform": [RandomHorizontalFlip(), CenterCrop(8)]}, "in this order"),
+        ({"transform": [RandomResizedCrop(8), CenterCrop(8)]}, "leave Resize and CenterCrop out"),
+        ({"transform": CROP, "batch_size": 0}, "batch_size is 0"),
+        ({"transform": CROP, "on_error": "ignore"}, "on_error is 'ignore'"),
+        ({"transform": CROP, "prefetch": 0}, "prefetch is 0"),
+        ({"transform": CROP, "threads": 0}, "threads is 0"),
+        ({"transform": CROP, "window": "wide"}, "window is 'wide'"),
+        ({"transform": CROP, "rank": 1}, "rank and world_size together"),
+        ({"transform": CROP, "exact": True, "drop_last": True}, "give one"),
+    ],
+)
+def test_mistakes_are_named_at_once(packed: Path, arguments: dict, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Loader(packed, **{"batch_size": 4, "shuffle": True, **arguments})

@@ -1,0 +1,69 @@
+"""The torch front end: tensors over the same bytes, and the floats of torchvision."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import penstock
+from penstock.transforms import CenterCrop, Normalize, RandomResizedCrop, Resize
+
+torch = pytest.importorskip("torch")
+from penstock.torch import Loader
+
+
+def test_images_are_nchw_over_channels_last_memory(packed: Path) -> None:
+    arrays = penstock.Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
+    tensors = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
+    for (images, labels), (array, numbers) in zip(tensors, arrays, strict=True):
+        assert images.dtype == torch.uint8 and images.shape[1:] == (3, 24, 24)
+        assert images.is_contiguous(memory_format=torch.channels_last)
+        assert (images.permute(0, 2, 3, 1).numpy() == array).all()
+        assert labels.dtype == torch.int64 and (labels.numpy() == numbers).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_floats_are_those_of_torchvision(packed: Path, torchvision, dtype: str) -> None:
+    from torchvision.transforms import transforms as tv
+
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    theirs = tv.Compose([tv.Resize(30), tv.CenterCrop(24), tv.ToTensor(), tv.Normalize(mean, std)])
+    steps = [Resize(30), CenterCrop(24), Normalize(mean, std, dtype=dtype)]
+    dataset = penstock.open_dataset(packed)
+    batch = next(iter(Loader(packed, 16, transform=steps)))
+    assert batch[0].dtype == getattr(torch, dtype)
+    for image, row in zip(batch[0], batch.rows, strict=True):
+        sample = dataset[int(row)]
+        picture = Image.open(io.BytesIO(sample.get("jpg") or sample.get("png"))).convert("RGB")
+        assert torch.equal(image, theirs(picture).to(getattr(torch, dtype)))
+
+
+def test_the_rank_is_found_from_torch_distributed(packed: Path, tmp_path: Path) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'group'}", rank=0, world_size=1
+    )
+    try:
+        loader = Loader(packed, 8, transform=[RandomResizedCrop(24)])
+        assert (loader.rank, loader.world_size) == (0, 1)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_kept_tensor_is_never_overwritten(packed: Path) -> None:
+    loader = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
+    kept = [images for images, _ in loader]
+    copies = [images.clone() for images in kept]
+    loader.set_epoch(0)
+    for _ in loader:
+        pass
+    assert all(torch.equal(a, b) for a, b in zip(kept, copies, strict=True))
+
+
+def test_frameworks_find_what_they_look_for(packed: Path) -> None:
+    loader = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
+    loader.sampler.set_epoch(3)
+    assert loader.state_dict()["epoch"] == 3
+    assert loader.batch_size == 8 and len(loader.dataset) == 61
