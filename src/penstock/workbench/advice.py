@@ -13,6 +13,7 @@ from penstock.workbench.verdict import (
     Diagnosis,
     Finding,
     find_cause,
+    find_delivered,
     find_first,
     fits_in_memory,
     list_capacities,
@@ -54,11 +55,11 @@ def diagnose(bench: Bench, need: Need | None) -> Diagnosis:
 
 
 def _headline(bench: Bench, need: Need | None, cause: Cause) -> str:
-    whole = pick_stage(bench, numbers.PIPELINE)
+    rate = find_delivered(bench)
     first = find_first(list_capacities(bench, need))
-    if whole is None:
-        return f"{first.stage} gives {first.rate:,.0f} images/s; the pipeline was not measured."
-    rate = whole.rate.median
+    if rate is None:
+        stage = first.stage.capitalize()
+        return f"{stage} gives {first.rate:,.0f} images/s; the pipeline was not measured."
     if need is None:
         return f"This machine delivers {rate:,.0f} images/s; {first.stage} gives out first."
     share = rate / need.rate

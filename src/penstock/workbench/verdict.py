@@ -110,13 +110,25 @@ def find_first(capacities: list[Capacity]) -> Capacity:
     return min(stages, key=lambda capacity: capacity.rate)
 
 
+def find_delivered(bench: Bench) -> float | None:
+    """Images per second that a training gets: what the pipeline gives, and the user's Python after it.
+
+    The two share the cores, so their times an image add up. None if the pipeline was not measured.
+    """
+    whole, python = pick_stage(bench, numbers.PIPELINE), pick_stage(bench, numbers.PYTHON)
+    if whole is None:
+        return None
+    if python is None:
+        return whole.rate.median
+    return 1 / (1 / whole.rate.median + 1 / python.rate.median)
+
+
 def find_cause(bench: Bench, need: Need | None) -> Cause:
     """What to call the limit. With enough headroom in the pipeline as a whole it is nothing."""
-    capacities = list_capacities(bench, need)
-    whole = next((c for c in capacities if c.stage == numbers.PIPELINE), None)
-    if need is not None and whole is not None and whole.rate >= need.rate:
+    rate = find_delivered(bench)
+    if need is not None and rate is not None and rate >= need.rate:
         return Cause.NOTHING
-    first = find_first(capacities).stage
+    first = find_first(list_capacities(bench, need)).stage
     if first in (numbers.COLD, numbers.WARM):
         return Cause.STORAGE
     if first == numbers.PYTHON:
@@ -147,8 +159,8 @@ def slow_time_share(bench: Bench) -> float:
 
 def threads_needed(bench: Bench, need: Need) -> int:
     """Threads that would meet the need, from the CPU time that an image takes."""
-    whole = pick_stage(bench, numbers.PIPELINE) or pick_stage(bench, numbers.RENDER)
-    if whole is None:
+    rate = find_delivered(bench)
+    if rate is None:
         return bench.setting.threads
-    per_thread = whole.rate.median / whole.threads
+    per_thread = rate / bench.setting.threads
     return max(1, -int(-need.rate // per_thread))

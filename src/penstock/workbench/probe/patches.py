@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from .process import Process
-from .timeline import WAIT, WORKERS
+from .timeline import FIRST, WAIT
 
 Patch = Callable[[ModuleType, Process], None]
 
@@ -49,30 +49,35 @@ def _run_after(loader: Any, patch: Callable[[ModuleType], None]) -> None:
 
 
 def patch_torch(module: ModuleType, process: Process) -> None:
-    """Times `iter(DataLoader)`, which starts workers, and every `next`, in which the loop waits."""
+    """Times `iter(DataLoader)`, which starts workers, and every `next`, in which the loop waits.
+
+    The first batch of an epoch counts with the start of the workers: it says how long that took, not
+    how fast they are.
+    """
     kind: Any = module.DataLoader
     iterator: Any = module._BaseDataLoaderIter
     make, prepare, advance = kind.__iter__, iterator.__init__, iterator.__next__
 
     def make_timed(self: Any) -> Any:
-        depth = process.enter(WORKERS)
+        depth = process.enter(FIRST)
         try:
             return make(self)
         finally:
             process.leave(depth, going_on=False)
 
     def prepare_noted(self: Any, loader: Any, *rest: Any, **named: Any) -> None:
-        self._penstock_notes = _note_torch(process, loader)
+        self._penstock_notes, self._penstock_next = _note_torch(process, loader), FIRST
         prepare(self, loader, *rest, **named)
 
     def advance_timed(self: Any) -> Any:
-        depth, going_on = process.enter(WAIT), False
+        depth, going_on = process.enter(self._penstock_next), False
         try:
             batch = advance(self)
             going_on = True
             self._penstock_notes["batches"] += 1
             return batch
         finally:
+            self._penstock_next = WAIT if going_on else FIRST
             process.leave(depth, going_on)
 
     kind.__iter__, iterator.__init__, iterator.__next__ = make_timed, prepare_noted, advance_timed
@@ -107,17 +112,17 @@ def _find_source(dataset: Any) -> str | None:
 
 def patch_penstock(module: ModuleType, process: Process) -> None:
     """Times every `next` on a Penstock loader."""
-    kind: Any = module.Loader
-    make = kind.__iter__
+    loader: Any = module.Loader
+    make = loader.__iter__
 
     def iterate_timed(self: Any) -> Iterator[Any]:
         if "_penstock_notes" not in self.__dict__:
             self.__dict__["_penstock_notes"] = True
             process.loaders.append(_describe_penstock(self))
-        batches = make(self)
+        batches, kind = make(self), FIRST
         try:
             while True:
-                depth, going_on = process.enter(WAIT), False
+                depth, going_on = process.enter(kind), False
                 try:
                     batch = next(batches)
                     going_on = True
@@ -125,12 +130,13 @@ def patch_penstock(module: ModuleType, process: Process) -> None:
                     return
                 finally:
                     process.leave(depth, going_on)
+                kind = WAIT
                 yield batch
                 del batch  # memory is used again only when nobody holds it
         finally:
             batches.close()
 
-    kind.__iter__ = iterate_timed
+    loader.__iter__ = iterate_timed
 
 
 def _describe_penstock(loader: Any) -> Callable[[], dict[str, Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-STARTUP, WORKERS, WAIT = "startup", "starting workers", "waiting"
+STARTUP, FIRST, WAIT = "startup", "first batch", "waiting"
 COMPUTE, BETWEEN = "computing", "between loops"
-KINDS = (STARTUP, WORKERS, WAIT, COMPUTE, BETWEEN)
+KINDS = (STARTUP, FIRST, WAIT, COMPUTE, BETWEEN)
 _BINS = 400
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, STARTUP, WAIT, WORKERS
+from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
 from penstock.workbench.report.page import Page, Section, draw_both, make_cell, make_table
 from penstock.workbench.report.timeline_chart import draw_shares, draw_timeline
 from penstock.workbench.watch.record import Watched
 from penstock.workbench.watch.verdict import DATA_BOUND, Judgement, Limit
 
-_ORDER = (WAIT, COMPUTE, WORKERS, BETWEEN, STARTUP)
+_ORDER = (WAIT, COMPUTE, FIRST, BETWEEN, STARTUP)
 
 
 def watch_page(watched: Watched, judgement: Judgement) -> Page:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.workbench.probe.timeline import BETWEEN, STARTUP, WORKERS
+from penstock.workbench.probe.timeline import BETWEEN, FIRST, STARTUP
 from penstock.workbench.verdict import Finding
 from penstock.workbench.watch.record import Watched
 from penstock.workbench.watch.verdict import (
@@ -128,14 +128,16 @@ def _about_gain(watched: Watched, gain: float | None, rate: float | None) -> Fin
 
 
 def _about_start(watched: Watched) -> Finding | None:
-    start, workers, rest = (watched.spans[kind] for kind in (STARTUP, WORKERS, BETWEEN))
+    start, first, rest = (watched.spans[kind] for kind in (STARTUP, FIRST, BETWEEN))
     says = (
-        f"Outside the loop: {start:.1f} s until the first loader, {workers:.1f} s to start workers, "
-        f"{rest:.1f} s between and after loops."
+        f"Outside the loop: {start:.1f} s until a loader was used, {first:.1f} s to start loading and for the first "
+        f"batch of each epoch, {rest:.1f} s between and after loops."
     )
-    if workers < 0.1 * watched.wall:
+    if first < 0.1 * watched.wall or not watched.workers:
         return Finding("start", says)
-    return Finding("start", says, "persistent_workers=True starts them once.")
+    return Finding(
+        "start", says, "`persistent_workers=True` starts workers once and not every epoch."
+    )
 
 
 def _about_system(watched: Watched) -> Finding:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, KINDS, STARTUP, WAIT, WORKERS
+from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, KINDS, STARTUP, WAIT
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def combine(
 
 def _loop_seconds(record: dict[str, Any]) -> float:
     totals = record["timeline"]["totals"]
-    return float(totals[WAIT] + totals[COMPUTE] + totals[WORKERS])
+    return float(totals[WAIT] + totals[COMPUTE] + totals[FIRST])
 
 
 def _loaders_of(record: dict[str, Any]) -> list[dict[str, Any]]:
