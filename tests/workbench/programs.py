@@ -50,10 +50,10 @@ def make_torch(case: str) -> Iterable[object]:
     from torch.utils.data import DataLoader
 
     workers, count, cost = {
-        "slow disk": (2, 240, read_slowly),
+        "slow disk": (2, 120, read_slowly),
         "slow Python": (2, 400, transform_slowly),
-        "slow step": (1, 400, None),
-        "too many workers": (8, 1200, transform_slowly),
+        "slow step": (1, 96, None),
+        "too many workers": (8, 640, transform_slowly),
         "no workers": (0, 160, transform_slowly),
     }[case]
     return DataLoader(Samples(count, cost), batch_size=8, num_workers=workers)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def make_penstock(path: str) -> Iterable[object]:
 def main() -> None:
     case = sys.argv[1]
     loader = make_penstock(sys.argv[2]) if case.startswith("penstock") else make_torch(case)
-    step = 0.02 if "slow step" in case else STEP
+    step = 0.15 if "slow step" in case else STEP
     waited = computed = 0.0
     last = time.perf_counter()
     for _ in loader:

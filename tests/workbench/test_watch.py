@@ -64,6 +64,7 @@ def test_a_slow_training_step_is_compute_bound() -> None:
     check_books(watched)
     found = judge(watched)
     assert found.limit is Limit.COMPUTE and found.headline.startswith("Compute-bound"), found
+    assert watched.workers == 1 and watched.work["idle"] > 0.6, "the worker waits for the loop"
 
 
 def test_too_many_workers_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

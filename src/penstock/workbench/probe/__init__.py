@@ -28,5 +28,11 @@ def start(folder: str) -> Process:
 def _begin_in_child(process: Process) -> None:
     process.begin_forked()
     util = sys.modules.get("multiprocessing.util")
-    if util is not None:  # processes of multiprocessing end without atexit
+    if util is None:
+        return
+
+    def finish_at_exit(process: Process) -> None:
         util.Finalize(None, process.finish, exitpriority=-100)
+
+    # Processes of multiprocessing end without atexit, and forget at their start what was to be finalized.
+    util.register_after_fork(process, finish_at_exit)
