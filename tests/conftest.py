@@ -29,4 +29,5 @@ def torchvision() -> ModuleType:
     torch = pytest.importorskip("torch")
     for name in ("nms", "qnms"):
         torch.library.define(f"torchvision::{name}", "(Tensor a, Tensor b, float c) -> Tensor")
+    pytest.importorskip("torchvision.transforms.v2")
     return pytest.importorskip("torchvision")

@@ -10,7 +10,10 @@ from penstock.errors import (
     SourceError,
     WorkerError,
 )
-from penstock.pack.inplace import index_tars
+from penstock.formats.detect import open_source
+from penstock.pack.encode import Encode
+from penstock.pack.export import export_samples
+from penstock.pack.inplace import index_dataset, index_tars
 from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.shrink import Shrink
 from penstock.pack.verify import Problem, verify_dataset
@@ -28,6 +31,7 @@ __all__ = [
     "CorruptError",
     "Dataset",
     "DecodeError",
+    "Encode",
     "Flow",
     "Loader",
     "MissingExtraError",
@@ -41,8 +45,11 @@ __all__ = [
     "SourceChangedError",
     "SourceError",
     "WorkerError",
+    "export_samples",
+    "index_dataset",
     "index_tars",
     "open_dataset",
+    "open_source",
     "pack_dataset",
     "verify_dataset",
 ]

@@ -2,15 +2,17 @@
 
 The same class carries samples out of a source into the packer and out of a dataset to the user.
 Fields are named by their file suffix in lower case, `jpeg` being `jpg`: `sample["jpg"]`.
+A video is a field `mjpg`: its JPEG frames one after the other, with their sizes in `frames`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 IMAGE_FIELDS = frozenset({"bmp", "gif", "jpg", "pgm", "png", "ppm", "tif", "webp"})
+VIDEO_FIELDS = frozenset({"mjpg"})
 _SAME = {"jpeg": "jpg", "tiff": "tif"}
 
 
@@ -25,12 +27,18 @@ def is_image_field(name: str) -> bool:
     return name.rpartition(".")[2] in IMAGE_FIELDS
 
 
+def is_video_field(name: str) -> bool:
+    """Whether a field holds the frames of a video, by the last part of its name."""
+    return name.rpartition(".")[2] in VIDEO_FIELDS
+
+
 @dataclass(frozen=True, slots=True)
 class Sample(Mapping[str, bytes]):
     """A key, the encoded bytes of each field, an integer label and the user's columns.
 
     `suffixes` keeps the spelling of a field's suffix in its source where that differs
-    (`{"jpg": "JPEG"}`), so that unpacking gives the file its own name back.
+    (`{"jpg": "JPEG"}`), so that unpacking gives the file its own name back. `frames` has the size
+    in bytes of every frame of each video field.
     """
 
     key: str
@@ -38,12 +46,21 @@ class Sample(Mapping[str, bytes]):
     label: int | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
     suffixes: Mapping[str, str] = field(default_factory=dict)
+    frames: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> bytes:
         try:
             return self.fields[field_name(name)]
         except KeyError:
             raise KeyError(f"{name!r}: sample {self.key!r} has {sorted(self.fields)}") from None
+
+    def split_frames(self, name: str = "mjpg") -> list[bytes]:
+        """The encoded frames of a video field. A frame may end in zeros, which pad it in its file."""
+        data, start, parts = self[name], 0, []
+        for size in self.frames[name]:
+            parts.append(data[start : start + size])
+            start += size
+        return parts
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.fields)

@@ -6,26 +6,66 @@ without a copy. Labels are int64 tensors.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import MissingExtraError
+from penstock.read.dataset import Dataset
 from penstock.serve import loader
 from penstock.serve.batch import Batch
+from penstock.serve.memory import LoaderMemory
+from penstock.serve.sampling import Mixture
 
 try:
     import torch
 except ModuleNotFoundError:
     raise MissingExtraError("torch", "torch") from None
 
+from penstock.serve.device import prefetch_to_device
+
+__all__ = ["Loader", "fast_collate", "prefetch_to_device"]
+
 
 class Loader(loader.Loader):
     """`penstock.Loader` with tensors for arrays. See there for its arguments and guarantees."""
 
-    def _finish(self, batch: Batch) -> Batch:
-        dtype = self._recipe.output.dtype
-        return batch.replace(tuple(_to_tensor(value, dtype) for value in batch))
+    _tensors = True
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Dataset | Mixture,
+        batch_size: int,
+        *,
+        device: torch.device | str | None = None,
+        **options: Any,
+    ) -> None:
+        """
+        device: where batches go. On a GPU they are copied from pinned memory on a stream of their own, one
+            batch ahead, as bytes, and normalised there; on the CPU the core normalises.
+        """
+        super().__init__(source, batch_size, **options)
+        self._arguments["device"] = device
+        self.device = torch.device("cpu" if device is None else device)
+        self._output = self._pipeline.final_output
+        if self.device.type != "cpu":
+            self._pipeline = self._pipeline.leave_bytes()
+
+    def _make_memory(self) -> LoaderMemory:
+        pins = self.device.type == "cuda"
+        return LoaderMemory(_allocate_pinned if pins else None)
+
+    def _deliver(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        tensors = map(self._convert, batches)
+        if self.device.type == "cpu":
+            return tensors
+        return prefetch_to_device(tensors, self.device, normalize=self._output)
+
+    def _convert(self, batch: Batch) -> Batch:
+        return batch.replace(tuple(_to_tensors(value, self._output.dtype) for value in batch))
 
     @property
     def sampler(self) -> Loader:
@@ -33,12 +73,44 @@ class Loader(loader.Loader):
         return self
 
 
-def _to_tensor(value: Any, dtype: str) -> Any:
+def fast_collate(samples: Sequence[tuple[Any, int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pairs of an image in bytes (PIL or array) and a label to uint8[B, 3, H, W] and int64[B].
+
+        DataLoader(ImageFolder(root, Compose([RandomResizedCrop(224)])), 256, collate_fn=fast_collate)
+
+    For those who stay with torch's DataLoader: no transpose and no floats in the workers. Memory is
+    channels_last; grey images become RGB. Normalise on the device: see `prefetch_to_device`.
+    """
+    images = np.stack([_as_rgb(image) for image, _ in samples])
+    labels = torch.tensor([label for _, label in samples], dtype=torch.int64)
+    return torch.from_numpy(images).permute(0, 3, 1, 2), labels
+
+
+def _as_rgb(image: Any) -> NDArray[np.uint8]:
+    array = np.asarray(image)
+    if array.dtype != np.uint8:
+        raise TypeError(
+            f"fast_collate takes images in bytes, not {array.dtype}: leave ToTensor out"
+        )
+    return np.broadcast_to(array[..., None], (*array.shape, 3)) if array.ndim == 2 else array
+
+
+def _allocate_pinned(size: int) -> NDArray[np.uint8]:
+    pinned: NDArray[np.uint8] = torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
+    return pinned
+
+
+def _to_tensors(value: Any, dtype: str) -> Any:
+    """Arrays as tensors, pictures (and only they have four dimensions) as NCHW."""
+    if isinstance(value, Mapping):
+        return {key: _to_tensors(item, dtype) for key, item in value.items()}
+    if type(value) is tuple:
+        return tuple(_to_tensors(item, dtype) for item in value)
     if not isinstance(value, np.ndarray):
         return value
     tensor = torch.from_numpy(value)
     if value.ndim != 4:
         return tensor
-    if dtype == "bfloat16":
+    if dtype == "bfloat16" and value.dtype == np.uint16:
         tensor = tensor.view(torch.bfloat16)
     return tensor.permute(0, 3, 1, 2)

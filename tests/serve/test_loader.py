@@ -49,7 +49,9 @@ def test_batches_are_the_pixels_of_the_boxes_that_the_plan_draws(packed: Path) -
 
     for batch in loader:
         images, labels = batch
-        drawn = loader._recipe.draw(Draw(3, 0, batch.rows), heights[batch.rows], widths[batch.rows])
+        drawn = loader._pipeline.recipe.draw(
+            Draw(3, 0, batch.rows), heights[batch.rows], widths[batch.rows]
+        )
         assert images.dtype == np.uint8 and images.shape[1:] == (24, 24, 3)
         assert labels.dtype == np.int64
         for i, row in enumerate(batch.rows):

@@ -75,7 +75,7 @@ def make_bench(
     }
     changed = replace(SETTING, **(setting or {}))
     stages = [
-        make_stage(name, rate, threads=changed.threads)
+        make_stage(name, rate, threads=1 if name == numbers.PYTHON else changed.threads)
         for name, rate in {**ordinary, **(rates or {})}.items()
     ]
     return Bench(

@@ -47,10 +47,10 @@ def test_a_slow_disk_does_not_matter_to_data_that_stay_in_memory() -> None:
 
 
 def test_a_slow_python_transform_is_named() -> None:
-    found = diagnose(make_bench({numbers.PYTHON: 500}), needing(4000))
+    found = diagnose(make_bench({numbers.PYTHON: 60, numbers.PIPELINE: 440}), needing(4000))
     assert (found.cause, found.first) == (Cause.PYTHON, numbers.PYTHON)
-    assert "does 500 images/s and costs 16.0 ms" in advice_on(found, "user transform")
-    assert "471 images/s for a need" in found.headline
+    assert "60 images/s in a process and cost 16.7 ms" in advice_on(found, "user transform")
+    assert [c.rate for c in found.capacities if c.stage == numbers.PYTHON] == [480]
 
 
 def test_one_thread_too_few() -> None:

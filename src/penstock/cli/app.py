@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import penstock
-from penstock.cli import contact, doctoring, inspecting, measuring, packing
+from penstock.cli import contact, doctoring, exporting, inspecting, measuring, packing
 from penstock.cli.terminal import say
 from penstock.errors import PenstockError
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command("pack")(packing.pack)
 app.command("index")(packing.index)
+app.command("export")(exporting.export)
 app.command("verify")(inspecting.verify)
 app.command("info")(inspecting.info)
 app.command("show")(contact.show)

@@ -7,18 +7,21 @@ import math
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from PIL import Image, ImageDraw
 
+from penstock.cli.opening import Format, SourceView, open_samples
 from penstock.cli.terminal import print_json
-from penstock.read.dataset import Dataset, open_dataset
-from penstock.sample import Sample, is_image_field
+from penstock.errors import SourceError
+from penstock.read.dataset import Dataset
+from penstock.sample import Sample, is_image_field, is_video_field
 
 _CAPTION = 14
 
 
 def show(
-    dst: Annotated[Path, typer.Argument(help="A packed or indexed data set.")],
+    dst: Annotated[Path, typer.Argument(help="A data set, or any layout that can be packed.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The PNG to write.")] = Path(
         "contact.png"
     ),
@@ -26,12 +29,15 @@ def show(
         int, typer.Option(min=1, help="How many samples, spread over the data set.")
     ] = 48,
     size: Annotated[int, typer.Option(min=16, help="Pixels of a picture's longer side.")] = 128,
+    format: Annotated[
+        Format | None, typer.Option(help="The layout, if it is not to be found out.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what is on the sheet as JSON.")
     ] = False,
 ) -> None:
     """Write a contact sheet of samples with their labels."""
-    dataset = open_dataset(dst)
+    dataset = open_samples(dst, format.value if format else None)
     count = min(count, len(dataset))
     rows = [i * len(dataset) // count for i in range(count)]
     draw_sheet(dataset, rows, size).save(out)
@@ -41,7 +47,7 @@ def show(
         print(f"{out}: {count} of {len(dataset)} samples")
 
 
-def draw_sheet(dataset: Dataset, rows: list[int], size: int) -> Image.Image:
+def draw_sheet(dataset: Dataset | SourceView, rows: list[int], size: int) -> Image.Image:
     """Pictures of the samples in a grid, captions below; what does not decode is said in its place."""
     across = max(1, math.ceil(math.sqrt(len(rows) * 4 / 3)))
     down = math.ceil(len(rows) / across)
@@ -49,8 +55,7 @@ def draw_sheet(dataset: Dataset, rows: list[int], size: int) -> Image.Image:
     pen = ImageDraw.Draw(sheet)
     for place, row in enumerate(rows):
         left, top = place % across * size, place // across * (size + _CAPTION)
-        sample = dataset[row]
-        picture = _draw_sample(sample, size)
+        sample, picture = _draw_row(dataset, row, size)
         sheet.paste(
             picture, (left + (size - picture.width) // 2, top + (size - picture.height) // 2)
         )
@@ -59,17 +64,43 @@ def draw_sheet(dataset: Dataset, rows: list[int], size: int) -> Image.Image:
     return sheet
 
 
+def _draw_row(dataset: Dataset | SourceView, row: int, size: int) -> tuple[Sample, Image.Image]:
+    try:
+        sample = dataset[row]
+    except SourceError:
+        name = dataset.source.names[row] if isinstance(dataset, SourceView) else str(row)
+        return Sample(name, {}), _draw_blank("unreadable", size)
+    return sample, _draw_sample(sample, size)
+
+
 def _draw_sample(sample: Sample, size: int) -> Image.Image:
-    name = next((name for name in sample if is_image_field(name)), None)
-    reason = "no image"
-    if name is not None:
-        try:
-            with Image.open(io.BytesIO(sample[name])) as image:
-                picture = image.convert("RGB")
-                picture.thumbnail((size - 4, size - 4))
-                return picture
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-            reason = "damaged"
+    """The first image, frame of a video or array of pixels in a sample."""
+    try:
+        picture = _find_picture(sample)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return _draw_blank("damaged", size)
+    if picture is None:
+        return _draw_blank("no image", size)
+    picture.thumbnail((size - 4, size - 4))
+    return picture
+
+
+def _find_picture(sample: Sample) -> Image.Image | None:
+    for name, data in sample.items():
+        if is_image_field(name) or is_video_field(name):
+            with Image.open(io.BytesIO(data)) as image:  # of a video: the first frame
+                return image.convert("RGB")
+        if name.rpartition(".")[2] == "npy":
+            array = np.load(io.BytesIO(data), allow_pickle=False)
+            if array.dtype == np.uint8 and array.size and array.ndim in (2, 3):
+                # What others store decoded was read by OpenCV, in the order blue, green, red.
+                return Image.fromarray(
+                    np.ascontiguousarray(array[..., ::-1] if array.ndim == 3 else array)
+                ).convert("RGB")
+    return None
+
+
+def _draw_blank(reason: str, size: int) -> Image.Image:
     blank = Image.new("RGB", (size - 4, size - 4), "lightgrey")
     ImageDraw.Draw(blank).text((4, 4), reason, fill="black")
     return blank

@@ -57,7 +57,7 @@ def doctor(
     size: Annotated[int, typer.Option(min=1, help="Pixels of the RandomResizedCrop.")] = 224,
     transform: Annotated[
         str | None,
-        typer.Option(help="A list of transforms of your own: package.module:name or file.py:name."),
+        typer.Option(help="Transforms of your own: package.module:name or file.py:name."),
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Measure about so many samples.")] = 2048,
     windows: Annotated[int, typer.Option(min=1, help="Windows of each stage.")] = 3,

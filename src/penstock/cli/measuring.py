@@ -37,7 +37,7 @@ def bench(
     size: Annotated[int, typer.Option(min=1, help="Pixels of the RandomResizedCrop.")] = 224,
     transform: Annotated[
         str | None,
-        typer.Option(help="A list of transforms of your own: package.module:name or file.py:name."),
+        typer.Option(help="Transforms of your own: package.module:name or file.py:name."),
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Measure about so many samples.")] = 4096,
     windows: Annotated[int, typer.Option(min=1, help="Windows of each stage.")] = 5,
@@ -90,17 +90,15 @@ def parse_threads(text: str) -> list[int]:
         raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2,8") from None
 
 
-def load_transform(spec: str) -> list[Any]:
-    """The transforms that `package.module:name` or `file.py:name` stands for; one, or a sequence."""
+def load_transform(spec: str) -> Any:
+    """What `package.module:name` or `file.py:name` stands for: a list, a Compose, or a function."""
     source, colon, name = spec.rpartition(":")
     if not colon:
         raise typer.BadParameter(f"{spec!r} is not package.module:name or file.py:name")
     try:
-        found = getattr(_import_source(source), name)
+        return getattr(_import_source(source), name)
     except (ImportError, AttributeError, OSError) as error:
         raise typer.BadParameter(f"{spec}: {error}") from None
-    found = getattr(found, "transforms", found)  # a Compose holds a list of this name
-    return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
 def _import_source(source: str) -> Any:
@@ -109,6 +107,7 @@ def _import_source(source: str) -> Any:
     spec = importlib.util.spec_from_file_location("penstock_user_transform", source)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # workers look functions up there
     spec.loader.exec_module(module)
     return module
 

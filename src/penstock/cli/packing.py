@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.opening import Format
 from penstock.cli.terminal import (
     format_size,
     parse_size,
@@ -16,7 +17,8 @@ from penstock.cli.terminal import (
     say,
 )
 from penstock.formats.names import printable
-from penstock.pack.inplace import index_tars
+from penstock.pack.encode import Encode
+from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import REJECTED, PackSummary, pack_dataset
 from penstock.pack.progress import progress_bar
 from penstock.pack.shrink import Shrink
@@ -34,12 +36,30 @@ class OnError(str, Enum):
     skip = "skip"
 
 
+class EncodeKind(str, Enum):
+    png = "png"
+    jpg = "jpg"
+
+
+class Channels(str, Enum):
+    bgr = "bgr"
+    rgb = "rgb"
+
+
 def pack(
-    src: Annotated[Path, typer.Argument(help="An image folder, or a CSV/JSONL listing of images.")],
+    src: Annotated[
+        Path,
+        typer.Argument(
+            help="An image folder, a listing, or any other layout; see docs/formats.md."
+        ),
+    ],
     dst: Annotated[Path, typer.Argument(help="The folder to make.")],
     manifest: Annotated[
         Path | None,
         typer.Option(help="CSV or JSONL with path, label and columns; paths are relative to SRC."),
+    ] = None,
+    format: Annotated[
+        Format | None, typer.Option(help="The layout of SRC, if it is not to be found out.")
     ] = None,
     shard_size: Annotated[
         str, typer.Option(help="Size of a shard, by the bytes in the source.")
@@ -61,21 +81,30 @@ def pack(
         int | None, typer.Option(help="Shrink to this many pixels on the longer side.")
     ] = None,
     quality: Annotated[int, typer.Option(help="JPEG quality of what is shrunk.")] = 90,
+    encode: Annotated[
+        EncodeKind | None, typer.Option(help="Encode decoded arrays of pixels, without it kept.")
+    ] = None,
+    channels: Annotated[
+        Channels, typer.Option(help="The order of the colours in decoded arrays.")
+    ] = Channels.bgr,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Pack images into tar shards with an index. Killed, it goes on when run again."""
     shrink = None
     if resize_short is not None or max_side is not None:
         shrink = Shrink(resize_short, max_side, quality)
+    encoding = Encode(encode.value, channels.value) if encode is not None else None
     with progress_bar("packing") as watcher:
         summary = pack_dataset(
             src,
             dst,
             listing=manifest,
+            format=format.value if format else None,
             shard_size=parse_size(shard_size),
             order=order.value,
             seed=seed,
             shrink=shrink,
+            encode=encoding,
             on_error=on_error.value,
             workers=workers,
             watcher=watcher,
@@ -134,18 +163,34 @@ def _rates(summary: PackSummary) -> str:
 
 
 def index(
-    path: Annotated[Path, typer.Argument(help="A folder of WebDataset tars, or one tar.")],
+    path: Annotated[
+        Path,
+        typer.Argument(help="WebDataset tars, a gulp directory, TFRecords or an LMDB database."),
+    ],
     out: Annotated[
-        Path | None, typer.Option(help="Put index and manifest here instead of beside the tars.")
+        Path | None, typer.Option(help="Put index and manifest here instead of beside the data.")
     ] = None,
+    format: Annotated[
+        Format | None, typer.Option(help="The layout of PATH, if it is not to be found out.")
+    ] = None,
+    on_error: Annotated[
+        OnError, typer.Option(help="What to do with samples that cannot be read.")
+    ] = OnError.stop,
     workers: Annotated[
         int | None, typer.Option(help="Threads; as many as cores unless given.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Index tars that exist already, without rewriting them."""
-    with progress_bar("indexing", "tars") as watcher:
-        manifest = index_tars(path, out=out, workers=workers, watcher=watcher)
+    """Index data that exist already, without rewriting them."""
+    with progress_bar("indexing") as watcher:
+        manifest = index_dataset(
+            path,
+            format=format.value if format else None,
+            out=out,
+            on_error=on_error.value,
+            workers=workers,
+            watcher=watcher,
+        )
     target = out if out is not None else path if path.is_dir() else path.parent
     if as_json:
         print_json(

@@ -1,42 +1,173 @@
-"""Finds out which layout a path has, and opens it."""
+"""Finds out which layout a path has, by what is in it, and opens it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.errors import SourceError
+from penstock.formats.arrow_files import open_arrow
+from penstock.formats.brace import has_braces
+from penstock.formats.files import is_image_name
 from penstock.formats.folder import open_folder
+from penstock.formats.frames import is_frame_listing, open_frames
+from penstock.formats.gulp import open_gulp
 from penstock.formats.listing import SUFFIXES as LISTING_SUFFIXES
 from penstock.formats.listing import open_listing
+from penstock.formats.lmdb import DATA_FILE, open_lmdb
+from penstock.formats.lmdb_pages import MAGIC, scan_lmdb
+from penstock.formats.parquet import open_parquet
 from penstock.formats.source import Source
+from penstock.formats.tfrecord import is_tfrecord, open_tfrecord
+from penstock.formats.unified_doc import is_unified_doc, open_unified_doc
+from penstock.formats.webdataset import SUFFIXES as TAR_SUFFIXES
+from penstock.formats.webdataset import open_webdataset
+
+OPENERS: dict[str, Callable[[str | os.PathLike[str]], Source]] = {
+    "arrow": open_arrow,
+    "folder": open_folder,
+    "frames": open_frames,
+    "gulp": open_gulp,
+    "listing": open_listing,
+    "lmdb": open_lmdb,
+    "parquet": open_parquet,
+    "tfrecord": open_tfrecord,
+    "unified-doc": open_unified_doc,
+    "webdataset": open_webdataset,
+}
+"""How each layout is opened, by the name that `--format` takes."""
+
+MANIFEST = "penstock.json"  # of an index in place, whose own .arrow files are no source
+_LOOKED_AT = 8
 
 
 def open_source(
-    path: str | os.PathLike[str], *, listing: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    listing: str | os.PathLike[str] | None = None,
+    format: str | None = None,
 ) -> Source:
-    """The source at `path`: an image folder, a listing of images, or a folder with one listing in it."""
-    path = Path(path)
+    """The source at `path`, in any layout that we know, found by its content unless `format` names it.
+
+    `listing` is a CSV or JSON Lines file that says which images, or folders of frames, below `path`
+    belong to the data set.
+
+        open_source("ILSVRC-train.lmdb").read(0)
+    """
+    if format is not None and format not in OPENERS:
+        raise ValueError(f"format is {format!r}; it must be one of {', '.join(OPENERS)}")
     if listing is not None:
-        return open_listing(listing, root=path)
-    if path.suffix in LISTING_SUFFIXES and path.is_file():
-        return open_listing(path)
+        frames = format == "frames" or (format is None and is_frame_listing(Path(listing)))
+        return (open_frames if frames else open_listing)(listing, root=path)
+    name, place = (format, path) if format is not None else find_format(path)
+    if format in ("frames", "listing") and Path(path).is_dir():
+        place = _find_listing(Path(path))
+    return OPENERS[name](place)
+
+
+def find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[str]]:
+    """(format, path to open) of what lies at `path`: a listing may be the only file of a folder."""
+    if has_braces(os.fspath(path)) and not os.path.exists(path):
+        return "webdataset", path
+    path = Path(path)
     if not path.exists():
         raise SourceError(f"{path}: no such file or directory")
-    if not path.is_dir():
+    if path.is_dir():
+        return _look_at_folder(path)
+    name = _look_at_file(path)
+    if name is None:
         raise SourceError(
-            f"{path}: neither a folder nor a listing ({', '.join(sorted(LISTING_SUFFIXES))})"
+            f"{path}: no layout that is known; say which one with --format ({', '.join(OPENERS)})"
         )
-    return _open_directory(path)
+    return name, path
 
 
-def _open_directory(path: Path) -> Source:
-    entries = [entry for entry in os.scandir(path) if not entry.name.startswith(".")]
-    listings = [e.name for e in entries if e.is_file() and Path(e.name).suffix in LISTING_SUFFIXES]
-    if any(entry.is_dir() for entry in entries) or not listings:
-        return open_folder(path)
-    if len(listings) > 1:
-        raise SourceError(
-            f"{path}: several listings ({', '.join(sorted(listings))}); say which one"
-        )
-    return open_listing(path / listings[0])
+def _look_at_file(path: Path) -> str | None:
+    with open(path, "rb") as file:
+        head = file.read(512)
+    if head[16:20] == MAGIC.to_bytes(4, "little"):
+        return _which_lmdb(path)
+    if head[:4] == b"PAR1":
+        return "parquet"
+    if head[:6] == b"ARROW1" or (head[:4] == b"\xff" * 4 and path.suffix == ".arrow"):
+        return "arrow"
+    if path.name.endswith(TAR_SUFFIXES) or head[257:262] == b"ustar":
+        return "webdataset"
+    if path.suffix in LISTING_SUFFIXES:
+        return "frames" if is_frame_listing(path) else "listing"
+    if is_tfrecord(path):
+        return "tfrecord"
+    return "lmdb" if path.suffix in (".lmdb", ".mdb") else None
+
+
+def _which_lmdb(path: Path) -> str:
+    """Databases differ by their keys; one that cannot be read is left to its opener to refuse."""
+    try:
+        fd = os.open(path / DATA_FILE if path.is_dir() else path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return "lmdb"
+    try:
+        keys = [entry.key for entry, _ in zip(scan_lmdb(fd), range(64), strict=False)]
+    except SourceError:
+        return "lmdb"
+    finally:
+        os.close(fd)
+    keys = [key for key in keys if not key.startswith(b"__")]
+    return "unified-doc" if keys and is_unified_doc(keys) else "lmdb"
+
+
+def _look_at_folder(path: Path) -> tuple[str, Path]:
+    entries = sorted(
+        (e for e in os.scandir(path) if not e.name.startswith(".")), key=lambda e: e.name
+    )
+    names = [entry.name for entry in entries if entry.is_file()]
+    if DATA_FILE in names:
+        return _which_lmdb(path), path
+    if any(name.endswith((".gulp", ".gmeta")) for name in names):
+        return "gulp", path
+    if any(name.endswith(TAR_SUFFIXES) for name in names):
+        return "webdataset", path
+    databases = [entry.name for entry in entries if entry.name.endswith(".lmdb")]
+    if databases:
+        inner = path / _only(path, databases, "databases")
+        return _which_lmdb(inner), inner
+    if any(name.endswith(".parquet") for name in names):
+        return "parquet", path
+    if any(name.endswith(".arrow") for name in names) and MANIFEST not in names:
+        return "arrow", path
+    folders = [Path(entry.path) for entry in entries if entry.is_dir()]
+    return _look_at_listings(path, names, bool(folders)) or _look_deeper(path, names, folders)
+
+
+def _look_at_listings(path: Path, names: list[str], has_folders: bool) -> tuple[str, Path] | None:
+    listings = [name for name in names if Path(name).suffix in LISTING_SUFFIXES]
+    frames = [name for name in listings if is_frame_listing(path / name)]
+    if frames and len(listings) == 1:
+        return "frames", path / frames[0]
+    if listings and not has_folders:
+        return "listing", path / _only(path, listings, "listings")
+    return None
+
+
+def _look_deeper(path: Path, names: list[str], folders: list[Path]) -> tuple[str, Path]:
+    """TFRecords, which have no suffix that one could go by; Parquet in `data/`; else an image folder."""
+    if (path / "data").is_dir() and any((path / "data").glob("*.parquet")):
+        return "parquet", path
+    others = [name for name in names if not is_image_name(name)]
+    if not folders and any(is_tfrecord(path / name) for name in others[:_LOOKED_AT]):
+        return "tfrecord", path
+    return "folder", path
+
+
+def _find_listing(path: Path) -> Path:
+    names = sorted(p.name for p in path.iterdir() if p.suffix in LISTING_SUFFIXES)
+    if not names:
+        raise SourceError(f"{path}: no listing ({', '.join(sorted(LISTING_SUFFIXES))}) in it")
+    return path / _only(path, names, "listings")
+
+
+def _only(path: Path, names: list[str], what: str) -> str:
+    if len(names) > 1:
+        raise SourceError(f"{path}: several {what} ({', '.join(sorted(names))}); say which one")
+    return names[0]

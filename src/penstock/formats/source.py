@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -40,4 +41,29 @@ class Source(Protocol):
     def read(self, i: int) -> Sample:
         """Sample `i`, whole. SourceError if it cannot be had; SourceChangedError if it is not what
         it was when the source was opened."""
+        ...
+
+
+class Located(NamedTuple):
+    """A sample, the file that its bytes lie in (by its name below the root), and each field's offset."""
+
+    sample: Sample
+    file: str
+    offsets: Mapping[str, int]
+
+
+@runtime_checkable
+class PlacedSource(Source, Protocol):
+    """A source whose encoded bytes lie contiguous in files, so that it can be indexed in place."""
+
+    @property
+    def root(self) -> Path: ...
+
+    @property
+    def files(self) -> Mapping[str, Sequence[int]]:
+        """The rows that lie in each file, by its name below `root`, in the order of their bytes."""
+
+    def locate(self, i: int) -> Located:
+        """Sample `i` as it lies: only fields that are contiguous bytes of the file. SourceError if
+        it cannot be read, or has a field that is not stored as the bytes of a file."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from PIL import Image
@@ -11,16 +12,21 @@ from PIL import Image
 from penstock import _core
 from penstock.errors import SourceError
 from penstock.formats.header import ImageHeader, read_header
-from penstock.sample import Sample, is_image_field
+from penstock.formats.webdataset import FRAMES
+from penstock.sample import Sample, is_image_field, is_video_field
 
 _NATIVE = frozenset({"baseline", "grey"})
 
 
 class ImageNote(NamedTuple):
-    """What the index says of an image; `seek` is empty where the native decoder has no use for it."""
+    """What the index says of an image; `seek` is empty where the native decoder has no use for it.
+
+    Of a video: the header of its first frame, and the size of every frame.
+    """
 
     header: ImageHeader
     seek: bytes
+    frames: Sequence[int] = ()
 
 
 class Described(NamedTuple):
@@ -33,6 +39,8 @@ class Described(NamedTuple):
 def describe_sample(sample: Sample) -> Described:
     """SourceError if a field that should be an image is none, or a JPEG that does not decode."""
     images = {name: describe_image(data) for name, data in sample.items() if is_image_field(name)}
+    for name in filter(is_video_field, sample):
+        images[name] = describe_video(sample[name], sample.frames.get(name, ()))
     return Described(sample, images)
 
 
@@ -47,6 +55,13 @@ def describe_image(data: bytes) -> ImageNote:
     return ImageNote(header, seek)
 
 
+def describe_video(data: bytes, frames: Sequence[int]) -> ImageNote:
+    """The header of the first frame. SourceError if the frames do not fill the data exactly."""
+    if not frames or min(frames) <= 0 or sum(frames) != len(data):
+        raise SourceError(f"a video of {len(data)} bytes whose {len(frames)} frames do not add up")
+    return ImageNote(read_header(data[: frames[0]]), b"", frames)
+
+
 def _check_with_pillow(data: bytes) -> None:
     """What the native decoder finds fault with is damaged if Pillow, which forgives more, fails too."""
     try:
@@ -57,7 +72,8 @@ def _check_with_pillow(data: bytes) -> None:
 
 
 def shard_fields(sample: Sample) -> dict[str, bytes]:
-    """The sample's fields, with `cls` for its label and `json` for its columns, as WebDataset has it.
+    """The sample's fields, with `cls` for its label and `json` for its columns, as WebDataset has it,
+    and `<field>.frames.json` for the sizes of a video's frames.
 
     So a shard says all that is known of its samples, and the index can be built again from it.
     """
@@ -67,4 +83,6 @@ def shard_fields(sample: Sample) -> dict[str, bytes]:
     if sample.columns:
         text = json.dumps(dict(sample.columns), ensure_ascii=False, default=str)
         fields.setdefault("json", text.encode())
+    for name, sizes in sample.frames.items():
+        fields.setdefault(name + FRAMES, json.dumps(list(sizes)).encode())
     return fields

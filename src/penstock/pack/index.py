@@ -3,7 +3,8 @@
 Columns, in this order:
   key, label, file              text, int64, dictionary of paths relative to the manifest's root
   <field>.offset .size .crc32c  int64, int64, uint32: where a field's bytes lie, and their checksum
-  <field>.height .width .kind   int32, int32, dictionary: of image fields only
+  <field>.height .width .kind   int32, int32, dictionary: of images, and of a video's first frame
+  <field>.frames                list of int32: sizes of a video's frames, which follow one another
   the user's own columns
   <field>.seek                  binary: entry points into a baseline JPEG, empty where there are none
 Fields are in alphabetical order. A field that a sample lacks is null.
@@ -17,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,13 +26,21 @@ from penstock._core import crc32c
 from penstock.errors import CorruptError, SourceError
 from penstock.pack.describe import ImageNote
 from penstock.pack.manifest import FileRecord
-from penstock.sample import is_image_field
+from penstock.sample import is_image_field, is_video_field
 
 KEY, LABEL, FILE = "key", "label", "file"
 DAMAGED = "damaged"
 _PLACE = {"offset": pa.int64(), "size": pa.int64(), "crc32c": pa.uint32()}
 _IMAGE = {"height": pa.int32(), "width": pa.int32(), "kind": pa.dictionary(pa.int32(), pa.string())}
-_OWN = frozenset({*_PLACE, *_IMAGE, "seek"})
+_VIDEO = {**_IMAGE, "frames": pa.list_(pa.int32())}
+_OWN = frozenset({*_PLACE, *_VIDEO, "seek"})
+
+
+def _attributes(field: str) -> dict[str, pa.DataType]:
+    """The columns of a field, but for its seek tables, which are kept apart."""
+    if is_video_field(field):
+        return {**_PLACE, **_VIDEO}
+    return {**_PLACE, **_IMAGE} if is_image_field(field) else _PLACE
 
 
 def check_column_names(columns: pa.Schema) -> None:
@@ -65,9 +75,10 @@ class IndexBuilder:
     def add_field(self, name: str, offset: int, data: bytes, image: ImageNote | None) -> None:
         """A field of the current sample. An image field without a note is one that is damaged."""
         values: dict[str, Any] = {"offset": offset, "size": len(data), "crc32c": crc32c(data)}
-        if is_image_field(name):
-            (kind, height, width), seek = image or ((DAMAGED, None, None), b"")
-            values |= {"height": height, "width": width, "kind": kind, "seek": seek}
+        if is_image_field(name) or is_video_field(name):
+            (kind, height, width), seek, frames = image or ((DAMAGED, None, None), b"", None)
+            values |= {"height": height, "width": width, "kind": kind}
+            values |= {"frames": frames} if is_video_field(name) else {"seek": seek}
             self.kinds[kind] = self.kinds.get(kind, 0) + 1
         columns = self._fields.setdefault(name, {attribute: [] for attribute in values})
         row = len(self._rows) - 1
@@ -90,7 +101,7 @@ class IndexBuilder:
                 if attribute == "seek":
                     last[f"{field}.seek"] = pa.array(values, pa.binary())
                 else:
-                    kind = {**_PLACE, **_IMAGE}[attribute]
+                    kind = _attributes(field)[attribute]
                     arrays[f"{field}.{attribute}"] = pa.array(values, kind)
         for column in self._columns:
             values = [row[3].get(column.name) for row in self._rows]
@@ -130,6 +141,8 @@ def read_index(path: Path, *, rows: int, data: FileRecord | None) -> pa.Table:
     _check_files(path, table, data)
     for field in field_names(table.schema):
         _check_places(path, table, field, None if data is None else data.bytes)
+        if is_video_field(field):
+            _check_frames(path, table, field)
     return table
 
 
@@ -144,8 +157,7 @@ def _find_missing(schema: pa.Schema) -> str | None:
     """A column that an index must have and this one has not, with its type."""
     expected = {KEY: pa.string(), LABEL: pa.int64(), FILE: pa.dictionary(pa.int32(), pa.string())}
     for field in field_names(schema):
-        attributes = {**_PLACE, **(_IMAGE if is_image_field(field) else {})}
-        expected |= {f"{field}.{attribute}": kind for attribute, kind in attributes.items()}
+        expected |= {f"{field}.{attribute}": kind for attribute, kind in _attributes(field).items()}
     for name, kind in expected.items():
         if schema.names.count(name) != 1 or schema.field(name).type != kind:
             return f"{name} of type {kind}"
@@ -176,6 +188,28 @@ def _check_places(path: Path, table: pa.Table, field: str, limit: int | None) ->
             f"{path}: the field {field} points outside its file: bytes {lowest} to {highest} "
             f"of {limit}"
         )
+
+
+def _check_frames(path: Path, table: pa.Table, field: str) -> None:
+    """Frames that fill their field exactly; none are said of a damaged one."""
+    sizes = table[f"{field}.size"].fill_null(0).to_numpy()
+    frames = table[f"{field}.frames"].combine_chunks()
+    counts = pc.fill_null(pc.list_value_length(frames), 0).to_numpy()
+    flat = frames.flatten().fill_null(-1).to_numpy().astype(np.int64)
+    ends = np.cumsum(counts)
+    before = np.concatenate([[0], np.cumsum(flat)])
+    sums = before[ends] - before[ends - counts]
+    if (flat <= 0).any() or (sums != sizes)[counts > 0].any():
+        raise CorruptError(f"{path}: the frames of {field} do not add up to its size")
+
+
+def is_index(path: Path) -> bool:
+    """Whether a file is an index, by its first columns."""
+    try:
+        with pa.OSFile(os.fspath(path)) as file:
+            return bool(pa.ipc.open_file(file).schema.names[:3] == [KEY, LABEL, FILE])
+    except (pa.ArrowException, OSError, ValueError):
+        return False
 
 
 def field_names(schema: pa.Schema) -> list[str]:

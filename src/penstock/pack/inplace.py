@@ -1,38 +1,82 @@
-"""Indexing tars that exist already: index and manifest are made, the tars stay as they are."""
+"""Indexing what exists already: index and manifest are made, the data files stay as they are.
+
+Anything whose encoded bytes lie contiguous in files will do: WebDataset tars, `.gulp` chunks, TFRecords,
+LMDB databases. The loader then trains from those files without a copy.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 
-from penstock.errors import PackError, SourceError
+from penstock.errors import PackError, SourceChangedError, SourceError
+from penstock.formats.detect import find_format, open_source
+from penstock.formats.files import ImageFiles
 from penstock.formats.names import printable
-from penstock.formats.tar import Member, scan_tar
-from penstock.pack.describe import describe_image
-from penstock.pack.index import IndexBuilder
+from penstock.formats.pread import pread_all
+from penstock.formats.source import PlacedSource
+from penstock.formats.tar import scan_tar
+from penstock.formats.webdataset import (
+    Group,
+    find_tars,
+    group_members,
+    parse_cls,
+    parse_frames,
+    printable_key,
+)
+from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
+from penstock.pack.durable import write_durable
+from penstock.pack.index import IndexBuilder, check_column_names, is_index
+from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, Manifest, write_manifest
-from penstock.pack.packer import count_cores
+from penstock.pack.packer import REJECTED, count_cores
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.shard import ShardResult, assemble_manifest, write_index
-from penstock.sample import field_name, is_image_field
+from penstock.sample import is_image_field, is_video_field
 
-_NAME = re.compile(r"((?:.*/|)[^./]+)\.([^/]*)", re.DOTALL)
-_WHOLE_NUMBER = re.compile(rb"[+-]?[0-9]{1,18}")
+_PIECE = 8 << 20
+_Part = TypeVar("_Part")
 
 
-class Group(NamedTuple):
-    """The members of one sample, by field."""
+def index_dataset(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    workers: int | None = None,
+    watcher: Watcher | None = None,
+) -> Manifest:
+    """Indexes a data set where it lies: tars, gulp chunks, TFRecords, an LMDB database, loose images.
 
-    key: str
-    members: dict[str, Member]
+    Index and manifest go beside the data, or into the folder `out`. Samples that cannot be read make
+    it fail; with `on_error="skip"` they are left out and listed in `rejected.jsonl`.
+
+        index_dataset("ILSVRC-train.lmdb", out="train-index")
+    """
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
+    if (format or find_format(path)[0]) == "webdataset":
+        tars = find_tars(path)
+        return _index_tars(tars, tars[0].parent, out, workers, watcher)
+    source = open_source(path, format=format)
+    if isinstance(source, ImageFiles):
+        return index_files(source, _prepare(out, source.root), watcher=watcher)
+    if not isinstance(source, PlacedSource):
+        raise SourceError(
+            f"{path}: its samples do not lie contiguous in files, so that it cannot be indexed "
+            "where it is; pack it instead"
+        )
+    return index_source(source, out=out, on_error=on_error, workers=workers, watcher=watcher)
 
 
 def index_tars(
@@ -47,24 +91,130 @@ def index_tars(
     Index and manifest go beside them, or into the folder `out`.
     """
     tars, root = _find_tars(Path(path))
+    return _index_tars(tars, root, out, workers, watcher)
+
+
+def index_source(
+    source: PlacedSource,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    workers: int | None = None,
+    watcher: Watcher | None = None,
+) -> Manifest:
+    """Indexes an open source, a shard for each of its files, rows in the order of their bytes."""
+    check_column_names(source.columns)
+    target = _prepare(out, source.root)
+    progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
+    job = _Job(source, target, progress)
+    results = _run(job.index_file, list(job.files), workers)
+    if job.rejected and (on_error == "raise" or not any(r.record.samples for r in results)):
+        lines = [f"  {printable(source.names[i])}: {reason}" for i, reason in sorted(job.rejected)]
+        for result in results:
+            (target / result.record.index.file).unlink()
+        raise PackError(
+            f"{len(lines)} of {len(source.names)} samples cannot be indexed:\n"
+            + "\n".join(lines)
+            + "\nNothing was written. Leave them out with on_error='skip' (--on-error skip)."
+        )
+    if job.rejected:
+        entries = [
+            {"name": source.names[i], "reason": reason} for i, reason in sorted(job.rejected)
+        ]
+        text = "".join(json.dumps(entry) + "\n" for entry in entries)
+        write_durable(target / REJECTED, text.encode())
+    return _finish(results, source.root, target, source.classes)
+
+
+@dataclass
+class _Job:
+    source: PlacedSource
+    target: Path
+    progress: ProgressCounter
+    rejected: list[tuple[int, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.files = self.source.files
+
+    def index_file(self, name: str) -> ShardResult:
+        """The index of one file of the source."""
+        index = IndexBuilder(self.source.columns)
+        for i in self.files[name]:
+            try:
+                self._add_sample(index, i, name)
+            except SourceChangedError as error:
+                raise PackError(
+                    f"{printable(self.source.names[i])}: {error}; index again"
+                ) from None
+            except SourceError as error:
+                self.rejected.append((i, str(error)))
+            self.progress.add(1, int(self.source.sizes[i]))
+        data = _hash_data(self.source.root / name, name)
+        return write_index(index, _index_path(self.target, name), data)
+
+    def _add_sample(self, index: IndexBuilder, i: int, name: str) -> None:
+        sample, file, offsets = self.source.locate(i)
+        assert file == name
+        images = describe_sample(sample).images
+        index.add_sample(sample.key, sample.label, name, sample.columns)
+        for field_, data in sample.items():
+            index.add_field(field_, offsets[field_], data, images.get(field_))
+
+
+def _prepare(out: str | os.PathLike[str] | None, root: Path) -> Path:
+    """The folder for index and manifest, which must not have one yet."""
     target = Path(out) if out is not None else root
     if (target / MANIFEST).exists():
         raise PackError(f"{target / MANIFEST}: exists already; remove it to index again")
     target.mkdir(parents=True, exist_ok=True)
-    sizes = [tar.stat().st_size for tar in tars]
-    progress = ProgressCounter(len(tars), sum(sizes), watcher)
+    return target
+
+
+def _run(
+    index_one: Callable[[_Part], ShardResult], parts: Sequence[_Part], workers: int | None
+) -> list[ShardResult]:
+    with ThreadPoolExecutor(workers or count_cores()) as pool:
+        return list(pool.map(index_one, parts))
+
+
+def _finish(
+    results: list[ShardResult], root: Path, target: Path, classes: Sequence[str] | None = None
+) -> Manifest:
+    same = root.resolve() == target.resolve()
+    manifest = assemble_manifest(
+        results, classes=classes, root="." if same else str(root.resolve())
+    )
+    write_manifest(manifest, target / MANIFEST)
+    return manifest
+
+
+def _hash_data(path: Path, name: str) -> FileRecord:
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb", buffering=0) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return FileRecord(name, size, digest.hexdigest())
+
+
+def _index_tars(
+    tars: list[Path],
+    root: Path,
+    out: str | os.PathLike[str] | None,
+    workers: int | None,
+    watcher: Watcher | None,
+) -> Manifest:
+    target = _prepare(out, root)
+    for tar in tars:
+        _check_plain(tar)
+    progress = ProgressCounter(len(tars), sum(tar.stat().st_size for tar in tars), watcher)
 
     def index_one(tar: Path) -> ShardResult:
         result = _index_tar(tar, target)
         progress.add(1, tar.stat().st_size)
         return result
 
-    with ThreadPoolExecutor(workers or count_cores()) as pool:
-        results = list(pool.map(index_one, tars))
-    same = root.resolve() == target.resolve()
-    manifest = assemble_manifest(results, root="." if same else str(root.resolve()))
-    write_manifest(manifest, target / MANIFEST)
-    return manifest
+    return _finish(_run(index_one, tars, workers), root, target)
 
 
 def _find_tars(path: Path) -> tuple[list[Path], Path]:
@@ -77,79 +227,58 @@ def _find_tars(path: Path) -> tuple[list[Path], Path]:
             raise SourceError(f"{path}: no .tar files in it")
         else:
             return tars, path
-    if path.suffix != ".tar":
-        raise SourceError(
-            f"{path}: only plain .tar files can be read in place; unpack compressed ones first"
-        )
+    _check_plain(path)
     if not path.is_file():
         raise SourceError(f"{path}: no such file")
     return [path], path.parent
 
 
+def _check_plain(tar: Path) -> None:
+    if tar.suffix != ".tar":
+        raise SourceError(
+            f"{tar}: only plain .tar files can be read in place; unpack compressed ones first"
+        )
+
+
 def _index_tar(tar: Path, target: Path) -> ShardResult:
-    index, digest = IndexBuilder(pa.schema([])), hashlib.sha256()
+    index = IndexBuilder(pa.schema([]))
     fd = os.open(tar, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for group in group_members(scan_tar(fd)):
             _add_group(index, fd, tar.name, group)
-        size = os.fstat(fd).st_size
-        for start in range(0, size, 8 << 20):
-            digest.update(os.pread(fd, 8 << 20, start))
     except SourceError as error:
         raise SourceError(f"{tar}: {error}") from None
     finally:
         os.close(fd)
-    data = FileRecord(tar.name, size, digest.hexdigest())
-    return write_index(index, target / tar.with_suffix(".arrow").name, data)
-
-
-def group_members(members: Iterator[Member]) -> Iterator[Group]:
-    """Adjacent members that share a key, as WebDataset groups them; names without a suffix are passed.
-
-    A key that comes again later, or a field that comes twice, is a SourceError: read as they stand,
-    such samples would be torn or merged.
-    """
-    seen: set[str] = set()
-    group: Group | None = None
-    for member in members:
-        match = _NAME.fullmatch(member.name)
-        if match is None:
-            continue
-        key, field = match[1], field_name(match[2])
-        if group is None or key != group.key:
-            if group is not None:
-                yield group
-            if key in seen:
-                raise SourceError(
-                    f"offset {member.offset}: the key {printable(key)} comes again; "
-                    "the fields of a sample must lie together and keys be unique in a tar"
-                )
-            seen.add(key)
-            group = Group(key, {})
-        if field in group.members:
-            raise SourceError(
-                f"offset {member.offset}: {printable(key)} has the field {field} twice"
-            )
-        group.members[field] = member
-    if group is not None:
-        yield group
+    data = _hash_data(tar, tar.name)
+    return write_index(index, _index_path(target, tar.stem), data)
 
 
 def _add_group(index: IndexBuilder, fd: int, file: str, group: Group) -> None:
-    data = {field: os.pread(fd, m.size, m.offset) for field, m in group.members.items()}
-    key = group.key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    index.add_sample(key, _parse_label(key, data.get("cls")), file, {})
-    for field, member in group.members.items():
-        try:
-            image = describe_image(data[field]) if is_image_field(field) else None
-        except SourceError:
-            image = None  # the index says "damaged"; the tar stays as it is
-        index.add_field(field, member.offset, data[field], image)
+    data = {name: pread_all(fd, m.size, m.offset) for name, m in group.members.items()}
+    frames = parse_frames(data)
+    key = printable_key(group.key)
+    index.add_sample(key, parse_cls(key, data.get("cls")), file, {})
+    for name, member in group.members.items():
+        note = _describe(name, data[name], frames.get(name, ()))
+        index.add_field(name, member.offset, data[name], note)
 
 
-def _parse_label(key: str, text: bytes | None) -> int | None:
-    if text is None:
-        return None
-    if not _WHOLE_NUMBER.fullmatch(text.strip()):
-        raise SourceError(f"{printable(key)}.cls holds {text[:40]!r}, not a whole number")
-    return int(text)
+def _describe(name: str, data: bytes, frames: Sequence[int]) -> ImageNote | None:
+    """What the index says of a field; None where it says "damaged", while the tar stays as it is."""
+    try:
+        if is_image_field(name):
+            return describe_image(data)
+        if is_video_field(name):
+            return describe_video(data, frames)
+    except SourceError:
+        pass
+    return None
+
+
+def _index_path(target: Path, stem: str) -> Path:
+    """Where an index goes. What lies there already is replaced only if it is an index of ours."""
+    path = target / f"{stem}.arrow"
+    if path.exists() and not is_index(path):
+        raise PackError(f"{path}: exists and is not an index; move it away, or index with --out")
+    return path

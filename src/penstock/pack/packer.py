@@ -28,6 +28,7 @@ from penstock.pack import workshop as ws
 from penstock.pack.cut import cut_shards, order_rows
 from penstock.pack.describe import Described, describe_sample
 from penstock.pack.durable import write_durable
+from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
@@ -48,6 +49,7 @@ class PackOptions:
     seed: int = 0
     shrink: Shrink | None = None
     on_error: Literal["raise", "skip"] = "raise"
+    encode: Encode | None = None
 
     def __post_init__(self) -> None:
         if self.shard_size < 1:
@@ -81,26 +83,31 @@ def pack_dataset(
     destination: str | os.PathLike[str],
     *,
     listing: str | os.PathLike[str] | None = None,
+    format: str | None = None,
     shard_size: int = DEFAULT_SHARD_SIZE,
     order: Literal["shuffled", "source"] = "shuffled",
     seed: int = 0,
     shrink: Shrink | None = None,
+    encode: Encode | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     workers: int | None = None,
     watcher: Watcher | None = None,
 ) -> PackSummary:
-    """Packs an image folder, or the images that a CSV or JSON Lines `listing` names, into shards.
+    """Packs a source of any layout, or the images that a CSV or JSON Lines `listing` names, into shards.
+
+    The layout is found by its content, unless `format` names it (see docs/formats.md). Encoded
+    images go in as they are; decoded arrays as `.npy`, or as images if `encode` says how.
 
     Run again after it was killed, it goes on where it stopped and ends with the same bytes.
     `watcher` is called with a `Progress` as work gets done, from worker threads, one at a time.
 
         pack_dataset("imagenet/train", "shards/train")
     """
-    options = PackOptions(shard_size, order, seed, shrink, on_error)
+    options = PackOptions(shard_size, order, seed, shrink, on_error, encode)
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; it must be at least 1")
     if isinstance(source, (str, os.PathLike)):
-        source = open_source(source, listing=listing)
+        source = open_source(source, listing=listing, format=format)
     check_column_names(source.columns)
     return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
 
@@ -188,6 +195,7 @@ class _Job:
             self.resumed += 1
             self.progress.add(len(rows), int(self.source.sizes[rows].sum()))
             return finished
+        ws.forget_shard(workshop, number)
         rejected: list[tuple[int, str]] = []
         result = write_shard(
             self._read_rows(rows, rejected), workshop / shard_name(number), self.source.columns
@@ -217,6 +225,8 @@ class _Job:
 
     def _read(self, row: int) -> Described:
         sample = self.source.read(row)
+        if self.options.encode is not None:
+            sample = encode_sample(sample, self.options.encode)
         if self.options.shrink is not None:
             sample = shrink_sample(sample, self.options.shrink)
         return describe_sample(sample)
@@ -227,19 +237,25 @@ class _Job:
         content = [
             [source.names[row], int(source.sizes[row]), int(source.mtimes[row])] for row in rows
         ]
-        plan = [self._recipe(), str(source.columns), list(source.classes or ()), content]
-        return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
+        known = [_known_before_reading(source, int(row)) for row in rows]
+        plan = [self._recipe(), str(source.columns), list(source.classes or ()), content, known]
+        return hashlib.sha256(json.dumps(plan, default=str).encode()).hexdigest()
 
     def _recipe(self) -> dict[str, Any]:
         recipe = asdict(self.options)
         del recipe["on_error"]
+        if recipe["encode"] is None:
+            del recipe["encode"]
         return recipe
 
     def recipe(self) -> dict[str, Any]:
         """What the manifest says of how the data set was made; equal for equal packs."""
         digest = hashlib.sha256()
-        for name, size in zip(self.source.names, self.source.sizes, strict=True):
+        source = self.source
+        digest.update(json.dumps([str(source.columns), list(source.classes or ())]).encode())
+        for row, (name, size) in enumerate(zip(source.names, source.sizes, strict=True)):
             digest.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+            digest.update(json.dumps(_known_before_reading(source, row), default=str).encode())
         return {**self._recipe(), "source": digest.hexdigest()}
 
     def name(self, row: int) -> str:
@@ -272,7 +288,14 @@ def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
     )
 
 
+def _known_before_reading(source: Source, row: int) -> list[Any]:
+    """Label and columns of a sample where a listing gives them; elsewhere they lie in its bytes."""
+    labels, columns = getattr(source, "labels", None), getattr(source, "rows", None)
+    return [labels[row] if labels else None, dict(columns[row]) if columns else None]
+
+
 def _write_rejected(job: _Job, rejected: list[tuple[int, str]], destination: Path) -> None:
+    (destination / REJECTED).unlink(missing_ok=True)
     if not rejected:
         return
     entries = [{"name": job.source.names[row], "reason": reason} for row, reason in rejected]
@@ -306,5 +329,5 @@ def _read_rejected(destination: Path) -> list[tuple[str, str]]:
     path = destination / REJECTED
     if not path.exists():
         return []
-    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     return [(entry["name"], entry["reason"]) for entry in entries]

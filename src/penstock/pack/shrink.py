@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PIL import Image
 
@@ -40,7 +40,7 @@ def shrink_sample(sample: Sample, shrink: Shrink) -> Sample:
             del fields[name]
             suffixes.pop(name, None)
             fields[f"{head}{dot}jpg"] = smaller
-    return Sample(sample.key, fields, sample.label, sample.columns, suffixes)
+    return replace(sample, fields=fields, suffixes=suffixes)
 
 
 def _shrink_image(data: bytes, shrink: Shrink) -> bytes | None:

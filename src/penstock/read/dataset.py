@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import CorruptError
+from penstock.formats.pread import pread_all
 from penstock.pack.index import FILE, KEY, LABEL, field_names, read_index, user_columns
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest
@@ -161,7 +162,8 @@ class Dataset(Sequence[Sample]):
         finally:
             os.close(fd)
         columns = {name: values[name] for name in user_columns(row.schema)}
-        return Sample(values[KEY], data, values[LABEL], columns)
+        frames = {f: values[f"{f}.frames"] for f in data if values.get(f"{f}.frames") is not None}
+        return Sample(values[KEY], data, values[LABEL], columns, frames=frames)
 
     def _read_field(self, fd: int, path: Path, field: str, values: dict[str, Any]) -> bytes:
         offset, size = values[f"{field}.offset"], values[f"{field}.size"]
@@ -171,4 +173,4 @@ class Dataset(Sequence[Sample]):
                 f"{path}: ends before {field} of {values[KEY]!r}: {size} bytes at {offset}, "
                 f"{max(0, available)} are there"
             )
-        return os.pread(fd, size, offset)
+        return pread_all(fd, size, offset)

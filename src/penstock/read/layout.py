@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import CorruptError
+from penstock.formats.pread import pread_into
 from penstock.plan import cut_runs, find_runs, group_files
 from penstock.read.columns import Columns
-from penstock.read.run_reader import read_exactly
 from penstock.read.seeks import SeekReader, SeekTables
 
 
@@ -115,7 +115,9 @@ class Layout:
         except OSError as error:
             raise CorruptError(f"{path}: {error.strerror}") from None
         try:
-            got = read_exactly(fd, memory.data, offset)
+            got = pread_into(fd, memory.data, offset)
+        except OSError as error:
+            raise CorruptError(f"{path}: {error.strerror}") from None
         finally:
             os.close(fd)
         if got < len(memory):

@@ -8,7 +8,6 @@ arrives at the step that needed the run.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -163,14 +162,3 @@ class RunReader:
                     return int(self._runs[self._next - 1])
                 self._change.wait()
             return None
-
-
-def read_exactly(fd: int, memory: memoryview, offset: int) -> int:
-    """Fills `memory` from `offset` of a file as far as the file goes; how many bytes there were."""
-    done = 0
-    while done < len(memory):
-        got = os.preadv(fd, [memory[done:]], offset + done)
-        if got == 0:
-            break
-        done += got
-    return done

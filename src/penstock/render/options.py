@@ -64,13 +64,15 @@ class Output:
 
     Bytes stay as they are; floats are `(x / 255 - mean) / std`, computed in float32 as torchvision's
     ToTensor and Normalize do, then rounded to the nearest float16 or bfloat16. `channels_last` is
-    [B, H, W, 3], `channels_first` is [B, 3, H, W], both without gaps.
+    [B, H, W, 3], `channels_first` is [B, 3, H, W], both without gaps. `reciprocal` multiplies by 1 / 255,
+    as torchvision's v2.ToDtype does, which is another float for half of the levels.
     """
 
     dtype: Dtype = "uint8"
     mean: Triple = (0.0, 0.0, 0.0)
     std: Triple = (1.0, 1.0, 1.0)
     layout: Layout = "channels_last"
+    reciprocal: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in _ELEMENTS:
@@ -105,24 +107,30 @@ class Output:
         """[3, 256]: what each byte of each channel becomes; None if it stays where and what it is."""
         if self.dtype == "uint8" and not self.planar:
             return None
-        return _make_table(self.dtype, self.mean, self.std)
+        return _make_table(self.dtype, self.mean, self.std, self.reciprocal)
 
 
 BYTES = Output()
 
 
 @lru_cache(maxsize=16)
-def _make_table(dtype: Dtype, mean: Triple, std: Triple) -> NDArray[Any]:
+def _make_table(dtype: Dtype, mean: Triple, std: Triple, reciprocal: bool) -> NDArray[Any]:
     levels = np.arange(256, dtype=np.uint8)
     if dtype == "uint8":
         return np.broadcast_to(levels, (3, 256)).copy()
-    unit = levels.astype(np.float32) / np.float32(255)
+    unit = scale_levels(levels, reciprocal)
     means, stds = np.array([mean, std], np.float32)[:, :, None]
     table: NDArray[Any] = (unit - means) / stds
     if dtype == "bfloat16":
         return round_to_bfloat16(table)
     with np.errstate(over="ignore"):
         return table.astype(_ELEMENTS[dtype])
+
+
+def scale_levels(levels: NDArray[np.uint8], reciprocal: bool) -> NDArray[np.float32]:
+    """Levels of 255 as float32 in [0, 1]."""
+    floats = levels.astype(np.float32)
+    return floats * np.float32(1 / 255) if reciprocal else floats / np.float32(255)
 
 
 def round_to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:

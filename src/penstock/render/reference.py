@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
 
-from penstock.render.options import BYTES, Output, round_to_bfloat16
+from penstock.render.options import BYTES, Output, round_to_bfloat16, scale_levels
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -69,7 +69,7 @@ def convert(pixels: NDArray[np.uint8], output: Output) -> NDArray[Any]:
     """Bytes to the elements and the layout of `output`."""
     result: NDArray[Any] = pixels
     if output.dtype != "uint8":
-        unit = pixels.astype(np.float32) / np.float32(255)
+        unit = scale_levels(pixels, output.reciprocal)
         mean, std = np.array([output.mean, output.std], np.float32)
         result = (unit - mean) / std
         result = (

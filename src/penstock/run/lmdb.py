@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from penstock.errors import MissingExtraError, SourceError
 from penstock.formats.safe_pickle import load_pickle
 
@@ -61,9 +63,20 @@ class LmdbItems(LmdbRecords):
 
     def _decode(self, key: bytes, value: memoryview) -> Any:
         try:
-            return load_pickle(value)
+            return _make_writable(load_pickle(value))
         except ValueError as error:
             raise SourceError(f"{self.path}: the value of {key!r}: {error}") from error
+
+
+def _make_writable(value: Any) -> Any:
+    """The value with arrays that may be changed in place, as those of pickle are."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list | tuple):
+        return type(value)(_make_writable(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _make_writable(item) for key, item in value.items()}
+    return value
 
 
 def open_environment(path: str) -> Any:

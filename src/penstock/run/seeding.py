@@ -85,7 +85,11 @@ def owns_process() -> bool:
 def seed_globals(seed: int, epoch: int, position: int) -> None:
     """Seed random, numpy.random and, if it is imported, torch from (seed, epoch, position)."""
     block, place = divmod(position, BLOCK)
-    word = _draw_words(seed, epoch, block)[place]
+    set_globals(_draw_words(seed, epoch, block)[place])
+
+
+def set_globals(word: int) -> None:
+    """Seed random, numpy.random and, if it is imported, torch with 64 random bits."""
     random.seed(word)
     np.random.seed(word & 0xFFFFFFFF)
     torch = sys.modules.get("torch")

@@ -6,6 +6,10 @@ import os
 import threading
 
 
+class Stopped(Exception):
+    """Whoever waited was asked to end."""
+
+
 class Stop:
     """Set once, for itself and all that were made from it; `fd` becomes readable then."""
 

@@ -21,18 +21,27 @@ from typing import Any
 from penstock.errors import WorkerError
 from penstock.run.child import Child, check_crosses
 from penstock.run.port import MAX_IN_FLIGHT, Port
+from penstock.run.stop import Stop, Stopped
 from penstock.run.task import Failure, Task
 
 
 class WorkerProcesses:
-    """A pool of processes that all call one task. `take` waits on sockets and deaths, never polls."""
+    """A pool of processes that all call one task. `take` waits on sockets and deaths, never polls.
 
-    def __init__(self, task: Task, count: int, start: str | None = None) -> None:
+    Setting `stop`, from any thread, makes whoever waits here leave with Stopped.
+    """
+
+    def __init__(
+        self, task: Task, count: int, start: str | None = None, stop: Stop | None = None
+    ) -> None:
         check_crosses(task.fn, task.name, start)
         task = replace(task, seeds_globals=True)
         self._name = task.name
         self._ready: deque[tuple[int, Any]] = deque()
         self._poll = select.poll()
+        self._stop_fd = -1 if stop is None else stop.fd
+        if stop is not None:
+            self._poll.register(stop.fd, select.POLLIN)
         self._workers: list[Child] = []
         self._of_fd: dict[int, Child] = {}
         self._tasks: dict[Child, dict[int, int]] = {}  # number: position, of what each has in hand
@@ -82,6 +91,8 @@ class WorkerProcesses:
     def _receive(self) -> None:
         """Wait until something is there and take it all in."""
         events = self._poll.poll()
+        if any(fd == self._stop_fd for fd, _ in events):
+            raise Stopped
         for fd, _ in events:
             worker = self._of_fd[fd]
             message = None if fd == worker.death_fd else worker.port.receive()

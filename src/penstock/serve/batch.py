@@ -19,11 +19,13 @@ class Batch(tuple[Any, ...]):
 
     valid: bool[B], False for entries that only make ranks equally long: leave them out of metrics.
     rows: int64[B], the numbers of the samples in the data set.
+    draws: int64[B], the numbers that their randomness comes from: those of the rows, unless rows repeat.
     epoch, step: where it stands; with the seed, they are all it takes to make it again.
     """
 
     valid: NDArray[np.bool_]
     rows: NDArray[np.int64]
+    draws: NDArray[np.int64]
     epoch: int
     step: int
 
@@ -33,26 +35,27 @@ class Batch(tuple[Any, ...]):
         *,
         valid: NDArray[np.bool_],
         rows: NDArray[np.int64],
+        draws: NDArray[np.int64],
         epoch: int,
         step: int,
     ) -> Self:
         batch = super().__new__(cls, values)
-        batch.valid, batch.rows, batch.epoch, batch.step = valid, rows, epoch, step
+        batch.valid, batch.rows, batch.draws = valid, rows, draws
+        batch.epoch, batch.step = epoch, step
         return batch
 
     def replace(self, values: tuple[Any, ...]) -> Batch:
         """The same batch with other values."""
-        return Batch(values, valid=self.valid, rows=self.rows, epoch=self.epoch, step=self.step)
+        return _rebuild(values, vars(self))
+
+    def take(self, kept: NDArray[np.int64]) -> Batch:
+        """The same values, said to be of these entries only."""
+        chosen = {name: getattr(self, name)[kept] for name in ("valid", "rows", "draws")}
+        return _rebuild(tuple(self), {**vars(self), **chosen})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (tuple(self), self.valid, self.rows, self.epoch, self.step)
+        return _rebuild, (tuple(self), vars(self))
 
 
-def _rebuild(
-    values: tuple[Any, ...],
-    valid: NDArray[np.bool_],
-    rows: NDArray[np.int64],
-    epoch: int,
-    step: int,
-) -> Batch:
-    return Batch(values, valid=valid, rows=rows, epoch=epoch, step=step)
+def _rebuild(values: tuple[Any, ...], about: dict[str, Any]) -> Batch:
+    return Batch(values, **about)

@@ -18,14 +18,17 @@ from penstock.read.folder_cache import open_path
 from penstock.read.layout import Layout
 from penstock.read.parts import Table
 from penstock.serve.batch import Batch
+from penstock.serve.describe import describe_loader
 from penstock.serve.iteration import iterate
 from penstock.serve.memory import LoaderMemory
+from penstock.serve.pipeline import divide_transform
+from penstock.serve.python_stage import PythonPart, Workers, run_inline
+from penstock.serve.python_steps import Collate, PythonSteps
 from penstock.serve.rank import find_rank
-from penstock.serve.recipe import compile_recipe
-from penstock.serve.renderer import IMAGE, KEY, LABEL, OnError, Renderer
+from penstock.serve.renderer import IMAGE, KEY, LABEL, Renderer
 from penstock.serve.sampling import Mixture, Sampling, Weights
 from penstock.serve.stats import Counters, Stats, summarise
-from penstock.serve.transforms import Transform
+from penstock.serve.substitution import OnError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -62,13 +65,18 @@ class Loader:
     breaking off, an error, Ctrl-C or `close()` end them. Several iterators may be alive at once.
     """
 
+    _tensors = False
+    """Whether numbers and arrays that the user's transform returns become tensors."""
+
     def __init__(
         self,
         source: str | os.PathLike[str] | Dataset | Mixture,
         batch_size: int,
         *,
         shuffle: bool = False,
-        transform: Sequence[Transform] | None = None,
+        transform: Any = None,
+        collate_fn: Collate | None = None,
+        num_workers: int | None = None,
         seed: int = 0,
         drop_last: bool = False,
         exact: bool | None = None,
@@ -80,8 +88,14 @@ class Loader:
         world_size: int | None = None,
         threads: int | None = None,
         prefetch: int = 2,
+        start_method: str | None = None,
     ) -> None:
         """
+        transform: a list of `penstock.transforms`, a torchvision `Compose` as it is, or any function of a PIL
+            image. What the core can do runs there, the rest in Python: `print(loader)` says which.
+        collate_fn: makes a batch of a list of samples, each a tuple of `fields`; it runs where Python does.
+        num_workers: processes for what is left to Python, as many as cores unless given; with 0 it runs in
+            the thread that iterates. They are started by `start_method`, or as Python does by default.
         drop_last: leave out the samples that do not fill a last batch on every rank. Otherwise every sample
             comes exactly once, the last batch is shorter, and a rank left with nothing gets an entry
             that is marked in `.valid`; `exact=True` insists on that.
@@ -95,7 +109,7 @@ class Loader:
         self._arguments = {
             name: value for name, value in locals().items() if name not in ("self", "__class__")
         }
-        _check_choices(on_error, prefetch, threads)
+        _check_choices(on_error, prefetch, threads, num_workers)
         keeps_all = not drop_last if exact is None else exact
         if keeps_all and drop_last:
             raise ValueError("exact=True keeps every sample, drop_last=True does not: give one")
@@ -111,7 +125,12 @@ class Loader:
         self._prefetch = prefetch
         self._table = _read_table(self.dataset, self.fields)
         columns = self._table.columns
-        self._recipe = compile_recipe(transform, _common_size(columns.height, columns.width))
+        common_size = _common_size(columns.height, columns.width)
+        self._pipeline = divide_transform(transform, common_size, collates=collate_fn is not None)
+        self._in_python = IMAGE in self.fields and bool(self._pipeline.steps or collate_fn)
+        self._collate_fn, self._start_method = collate_fn, start_method
+        cores = len(os.sched_getaffinity(0))
+        self._num_workers = cores if num_workers is None else num_workers
         self._sampling = Sampling(self.dataset, self._table, weights, seed)
         self._lanes: int | None = None
         self._split().count_steps(0)  # checks batch_size and rank now, not in the first epoch
@@ -120,7 +139,7 @@ class Loader:
         self._epoch = self._start = 0
         self._position = (0, 0)
         self._counters = Counters()
-        self._memory = LoaderMemory()
+        self._memory: LoaderMemory | None = None
         self._plan_of: tuple[int, EpochPlan] | None = None
         self._open: list[Generator[Batch, None, None]] = []
 
@@ -131,6 +150,12 @@ class Loader:
         return (
             f"{type(self).__name__}({self.dataset!r}, batch_size={self.batch_size}, "
             f"{len(self)} steps, rank {self.rank} of {self.world_size})"
+        )
+
+    def __str__(self) -> str:
+        """Where each step of the transform runs, and why."""
+        return describe_loader(
+            repr(self), self._pipeline, self._num_workers, self._collate_fn, self._threads
         )
 
     def __len__(self) -> int:
@@ -197,13 +222,13 @@ class Loader:
 
     def _iterate(self, epoch: int, start: int) -> Iterator[Any]:
         plan = self._plan(epoch)
-        batches = iterate(plan, self._renderer(epoch), start=start, prefetch=self._prefetch)
+        batches = self._produce(epoch, plan, start)
         self._open.append(batches)
         self._position = (epoch, start)
         try:
-            for batch in batches:
+            for batch in self._deliver(batches):
                 self._received(epoch, batch.step + 1, len(plan))
-                yield self._finish(batch)
+                yield self._unwrap(batch)
                 del batch
             self._received(epoch, len(plan), len(plan))
         finally:
@@ -219,15 +244,47 @@ class Loader:
         if self._epoch == epoch:
             self._epoch, self._start = epoch + 1, 0
 
-    def _finish(self, batch: Batch) -> Any:
-        """The batch as the training loop gets it: other front ends convert it here."""
-        return batch
+    def _produce(self, epoch: int, plan: EpochPlan, start: int) -> Generator[Batch, None, None]:
+        """The batches of an epoch, through the core and through Python."""
+        renderer = self._renderer(epoch)
+        options: dict[str, Any] = {"start": start, "prefetch": self._prefetch}
+        if not self._in_python:
+            return iterate(plan, renderer, **options)
+        pipeline = self._pipeline
+        steps = PythonSteps(
+            entry=pipeline.entry,
+            steps=pipeline.steps,
+            last=pipeline.last,
+            collate_fn=self._collate_fn,
+            tensors=self._tensors,
+            image_at=self.fields.index(IMAGE),
+            on_error=self._on_error,
+        )
+        part = PythonPart(steps, pipeline.output, renderer)
+        if not self._num_workers:
+            return run_inline(part, iterate(plan, renderer, **options))
+
+        def make_workers() -> Workers:
+            return Workers(part, self._num_workers, self._start_method, self._prefetch)
+
+        return iterate(plan, renderer, **options, make_workers=make_workers)
+
+    def _deliver(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """The batches as the training loop gets them: other front ends convert them here."""
+        return batches
+
+    def _unwrap(self, batch: Batch) -> Any:
+        """What collate_fn returned, if there is one; a tuple keeps what a batch knows of itself."""
+        if self._collate_fn is None or not self._in_python:
+            return batch
+        value = batch[0]
+        return batch.replace(value) if type(value) is tuple else value
 
     def _renderer(self, epoch: int) -> Renderer:
-        self._memory = self._memory.here()
+        self._memory = self._make_memory() if self._memory is None else self._memory.here()
         return Renderer(
             layout=self._layout,
-            recipe=self._recipe,
+            recipe=self._pipeline.recipe,
             fields=self.fields,
             seed=self.seed,
             epoch=epoch,
@@ -237,6 +294,9 @@ class Loader:
             counters=self._counters,
             memory=self._memory,
         )
+
+    def _make_memory(self) -> LoaderMemory:
+        return LoaderMemory()
 
     def _split(self) -> Split:
         last: Literal["drop", "short"] = "drop" if self.drop_last else "short"
@@ -292,13 +352,17 @@ def _rebuild(
     return loader
 
 
-def _check_choices(on_error: str, prefetch: int, threads: int | None) -> None:
+def _check_choices(
+    on_error: str, prefetch: int, threads: int | None, num_workers: int | None
+) -> None:
     if on_error not in ("raise", "skip", "substitute"):
         raise ValueError(f"on_error is {on_error!r}; give 'raise', 'skip' or 'substitute'")
     if prefetch < 1:
         raise ValueError(f"prefetch is {prefetch}; it must be at least 1")
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}; it must be at least 1")
+    if num_workers is not None and num_workers < 0:
+        raise ValueError(f"num_workers is {num_workers}; it must be 0 or more")
 
 
 def _read_table(source: Dataset | Mixture, fields: tuple[str, ...]) -> Table:
@@ -309,6 +373,11 @@ def _read_table(source: Dataset | Mixture, fields: tuple[str, ...]) -> Table:
 
 def _common_size(heights: NDArray[np.int64], widths: NDArray[np.int64]) -> tuple[int, int] | None:
     """The size of all images, if they have one."""
-    if not len(heights) or (heights != heights[0]).any() or (widths != widths[0]).any():
+    if (
+        not len(heights)
+        or not heights[0]
+        or (heights != heights[0]).any()
+        or (widths != widths[0]).any()
+    ):
         return None
     return int(heights[0]), int(widths[0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from penstock.read.run_reader import Arenas
 
 _KEPT = 8
+Allocate = Callable[[int], NDArray[np.uint8]]
 
 
 def _find_free(owners: list[NDArray[Any]], size: int, references: int) -> NDArray[Any] | None:
@@ -36,10 +38,15 @@ def _count_own_references() -> int:
     return count
 
 
-class BatchMemory:
-    """Arrays for batches of any shape. Thread-safe."""
+def _allocate(size: int) -> NDArray[np.uint8]:
+    return np.empty(size, np.uint8)
 
-    def __init__(self) -> None:
+
+class BatchMemory:
+    """Arrays for batches of any shape, out of what `allocate` gives for a number of bytes. Thread-safe."""
+
+    def __init__(self, allocate: Allocate | None = None) -> None:
+        self._allocate = allocate or _allocate
         self._owners: list[NDArray[Any]] = []
         self._references = _count_own_references()
         self._lock = threading.Lock()
@@ -50,7 +57,7 @@ class BatchMemory:
         with self._lock:
             owner = _find_free(self._owners, size, self._references)
             if owner is None:
-                owner = np.empty(size, np.uint8)
+                owner = self._allocate(size)
                 self._owners.append(owner)
                 del self._owners[:-_KEPT]
             return owner[:size].view(dtype).reshape(shape)
@@ -59,11 +66,12 @@ class BatchMemory:
 class LoaderMemory:
     """What a loader keeps from one epoch to the next: memory for batches and for runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, allocate: Allocate | None = None) -> None:
         self.owner = os.getpid()
-        self.batches = BatchMemory()
+        self._allocate = allocate
+        self.batches = BatchMemory(allocate)
         self.arenas = Arenas()
 
     def here(self) -> LoaderMemory:
         """This one, or after a fork a new one: a lock of the parent's may be held for ever."""
-        return self if self.owner == os.getpid() else LoaderMemory()
+        return self if self.owner == os.getpid() else LoaderMemory(self._allocate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from penstock.serve.batch import IGNORED_LABEL, Batch
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.recipe import Draw, Recipe
 from penstock.serve.stats import Counters
+from penstock.serve.substitution import OnError, choose_rows
 
-OnError = Literal["raise", "skip", "substitute"]
 IMAGE, LABEL, KEY = "image", "label", "key"
 _ERRORS_LISTED = 1000
 
@@ -34,7 +34,8 @@ class Renderer:
     """
 
     layout: Layout
-    recipe: Recipe
+    recipe: Recipe | None
+    """None where images are handed on as they are encoded."""
     fields: Sequence[str]
     seed: int
     epoch: int
@@ -46,28 +47,37 @@ class Renderer:
 
     def render(self, number: int, step: StepPlan, runs: dict[int, Run]) -> Batch:
         """The batch of a step whose runs are in memory."""
-        images, bad = None, np.zeros(len(step.rows), np.bool_)
-        if IMAGE in self.fields:
-            images, bad = self._render_images(step, runs)
-        kept = self._choose_rows(bad)
+        images: Any = None
+        bad = np.zeros(len(step.rows), np.bool_)
+        if IMAGE in self.fields and self.recipe is not None:
+            images, bad = self._render_images(self.recipe, step, runs)
+        elif IMAGE in self.fields:
+            images = [bytes(data) for data in self._gather_images(step.rows, runs)[0]]
+        kept = choose_rows(bad, self.on_error)
         if kept is not None:
             images = None if images is None else images[kept]
             step = StepPlan(step.rows[kept], step.valid[kept], step.draws[kept])
         values = tuple(
             images if name == IMAGE else self._column(name, step, runs) for name in self.fields
         )
-        return Batch(values, valid=step.valid, rows=step.rows, epoch=self.epoch, step=number)
+        return Batch(
+            values,
+            valid=step.valid,
+            rows=step.rows,
+            draws=step.draws,
+            epoch=self.epoch,
+            step=number,
+        )
 
     def _render_images(
-        self, step: StepPlan, runs: dict[int, Run]
+        self, recipe: Recipe, step: StepPlan, runs: dict[int, Run]
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         columns, rows = self.layout.columns, step.rows
         # A damaged image has no size: any box will do, as it does not decode.
         heights, widths = np.maximum(columns.height[rows], 1), np.maximum(columns.width[rows], 1)
-        drawn = self.recipe.draw(Draw(self.seed, self.epoch, step.draws), heights, widths)
-        places = self.layout.places[rows] + columns.image.offset[rows] - columns.span.offset[rows]
-        images, seeks = self._gather(rows, places, columns.image.size[rows], runs)
-        output = self.recipe.output
+        drawn = recipe.draw(Draw(self.seed, self.epoch, step.draws), heights, widths)
+        images, seeks = self._gather_images(rows, runs)
+        output = recipe.output
         out = self.memory.batches.take(output.shape(len(rows), drawn.size), output.element)
         out, status = render_batch(
             images,
@@ -78,14 +88,21 @@ class Renderer:
             seeks=seeks,
             color=drawn.color,
             output=output,
-            resample=self.recipe.resample,
+            resample=recipe.resample,
             out=out,
             threads=self.threads,
         )
         bad = status != 0
         for i in np.flatnonzero(bad & step.valid):
-            self._report(int(rows[i]), status_message(int(status[i])))
+            self.report(int(rows[i]), status_message(int(status[i])))
         return out, bad
+
+    def _gather_images(
+        self, rows: NDArray[np.int64], runs: dict[int, Run]
+    ) -> tuple[list[memoryview], list[memoryview | bytes]]:
+        columns = self.layout.columns
+        places = self.layout.places[rows] + columns.image.offset[rows] - columns.span.offset[rows]
+        return self._gather(rows, places, columns.image.size[rows], runs)
 
     def _gather(
         self,
@@ -107,7 +124,8 @@ class Renderer:
             seeks.append(b"" if data.seeks is None else data.seeks.table(row - first))
         return images, seeks
 
-    def _report(self, row: int, reason: str) -> None:
+    def report(self, row: int, reason: str) -> None:
+        """Raises, or counts, that the image of a row does not decode."""
         key = self.name_row(row)
         if self.on_error == "raise":
             columns = self.layout.columns
@@ -118,18 +136,6 @@ class Renderer:
         self.counters.error_count += 1
         if len(self.counters.errors) < _ERRORS_LISTED:
             self.counters.errors.append((key, reason))
-
-    def _choose_rows(self, bad: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-        """Which entries make up the batch; None if simply all."""
-        if not bad.any():
-            return None
-        good = np.flatnonzero(~bad)
-        if self.on_error == "skip":
-            return good
-        if not len(good):
-            raise DecodeError(f"none of a batch of {len(bad)} decodes: nothing to substitute with")
-        places = np.searchsorted(good, np.arange(len(bad)))
-        return np.where(bad, good[places % len(good)], np.arange(len(bad)))
 
     def _column(self, name: str, step: StepPlan, runs: dict[int, Run]) -> Any:
         columns = self.layout.columns

@@ -1,13 +1,17 @@
 """What a loader can do to images in the native core, as values. Names and defaults are torchvision's.
 
 A list of them is a recipe: at most one crop (`RandomResizedCrop`, or `Resize` and/or `CenterCrop`), then flips
-and colours in the order below, `Normalize` last.
+and colours in the order below, `Normalize` last. Functions of your own may stand before `Normalize`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.plan import jitter_range
 
@@ -109,6 +113,19 @@ class Normalize:
     mean: Triple = IMAGENET_MEAN
     std: Triple = IMAGENET_STD
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+
+
+@dataclass(frozen=True)
+class OnArray:
+    """A function of your own that wants an array, uint8[H, W, 3], in place of a PIL image.
+
+    transform=[RandomResizedCrop(224), OnArray(lambda pixels: augment(image=pixels)["image"]), Normalize()]
+    """
+
+    function: Callable[[NDArray[np.uint8]], Any]
+
+    def __call__(self, image: Any) -> Any:
+        return self.function(np.asarray(image))
 
 
 Transform = (

@@ -94,8 +94,8 @@ def _about_cause(bench: Bench, need: Need | None, cause: Cause) -> Finding | Non
         assert stage is not None
         return Finding(
             "user transform",
-            f"The Python transform does {stage.rate.median:,.0f} images/s and costs {stage.cpu_ms:.1f} ms "
-            f"of CPU an image, at {stage.threads} threads.",
+            f"The Python steps of the transform do {stage.rate.median:,.0f} images/s in a process and cost "
+            f"{stage.cpu_ms:.1f} ms of CPU an image.",
             "Replace it by one of penstock.transforms, which run in the native core, vectorise it over the "
             "batch, or move it to the accelerator.",
         )

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from penstock.serve.recipe import compile_recipe
-from penstock.serve.transforms import RandomHorizontalFlip, RandomResizedCrop, Transform
+from penstock.serve.pipeline import divide_transform
+from penstock.serve.transforms import RandomHorizontalFlip, RandomResizedCrop
 from penstock.workbench import numbers
 from penstock.workbench.against import torchvision_jobs
 from penstock.workbench.machine import read_machine
@@ -18,12 +18,12 @@ from penstock.workbench.numbers import Bench, Setting
 from penstock.workbench.page_cache import Residency, explain_warmth
 from penstock.workbench.pipeline import Pipeline, pipeline_jobs
 from penstock.workbench.stages import (
-    UserTransform,
     Workload,
     collate_job,
     compute_jobs,
     copy_job,
     measure_kinds,
+    python_job,
     storage_jobs,
 )
 from penstock.workbench.subject import Subject, describe_data
@@ -34,12 +34,12 @@ _HELD = 256
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure. `transform` mixes Penstock's own with callables on uint8[H, W, 3], which run after them."""
+    """How to measure. `transform` is whatever Loader takes; a crop of `size` and a flip unless given."""
 
     batch_size: int = 256
     threads: Sequence[int] | None = None
     size: int = 224
-    transform: Sequence[Any] | None = None
+    transform: Any = None
     samples: int = 4096
     rounds: int = 5
     seconds: float = 0.5
@@ -54,16 +54,11 @@ class Options:
         if self.threads is not None and (not self.threads or min(self.threads) < 1):
             raise ValueError(f"threads are {list(self.threads)}; give numbers from 1 on")
 
-    def native(self) -> list[Transform]:
-        """What the core does."""
+    def steps(self) -> Any:
+        """The transform that is measured."""
         if self.transform is None:
             return [RandomResizedCrop(self.size), RandomHorizontalFlip()]
-        return [step for step in self.transform if isinstance(step, Transform)]
-
-    def python(self) -> list[UserTransform]:
-        """What runs as the user's Python."""
-        steps = self.transform or ()
-        return [step for step in steps if not isinstance(step, Transform)]
+        return self.transform
 
     def thread_counts(self) -> list[int]:
         return sorted(set(self.threads or choose_threads(len(os.sched_getaffinity(0)))))
@@ -85,9 +80,9 @@ def run_bench(
     heights, widths = subject.table.columns.height, subject.table.columns.width
     common = (int(heights[0]), int(widths[0]))
     same = bool((heights == common[0]).all() and (widths == common[1]).all())
-    recipe = compile_recipe(options.native(), common if same else None)
+    pipeline = divide_transform(options.steps(), common if same else None)
     held = subject.hold(_HELD)
-    load = Workload(subject, held, recipe, options.python())
+    load = Workload(subject, held, pipeline)
     data = describe_data(subject, held, measure_kinds(load))
     kept: list[Residency] = []
     with ExitStack() as stack:
@@ -95,7 +90,7 @@ def run_bench(
         stages, complete = take_turns(jobs, options.rounds, options.seconds, watcher)
     worst = explain_warmth(max(kept, key=lambda found: found.share, default=Residency(0, 0)))
     return Bench(
-        setting=_describe_setting(options, recipe.size, len(subject.rows)),
+        setting=_describe_setting(options, load),
         machine=read_machine(subject.path),
         data=data,
         stages=tuple(stages),
@@ -111,8 +106,11 @@ def _list_jobs(
     """The jobs, and the stages that are left out, each with the reason."""
     threads, skipped = options.thread_counts(), []
     jobs = [*storage_jobs(load.subject, kept.append), *compute_jobs(load, threads)]
-    if not load.python:
-        skipped.append((numbers.PYTHON, "none was given: --transform module:name"))
+    python = python_job(load)
+    if python is None:
+        skipped.append((numbers.PYTHON, "no step of the transform runs in Python"))
+    else:
+        jobs.append(python)
     jobs.append(collate_job(load))
     copy = copy_job(load)
     if isinstance(copy, str):
@@ -120,7 +118,7 @@ def _list_jobs(
     else:
         jobs.append(copy)
     pipeline = Pipeline(
-        load.subject, options.batch_size, options.native(), options.cold, kept.append
+        load.subject, options.batch_size, options.steps(), options.cold, kept.append
     )
     jobs += pipeline_jobs(pipeline, threads)
     if options.against == "torchvision":
@@ -132,15 +130,15 @@ def _list_jobs(
     return jobs, skipped
 
 
-def _describe_setting(options: Options, size: tuple[int, int], used: int) -> Setting:
-    steps = [*options.native(), *(getattr(f, "__name__", repr(f)) for f in options.python())]
+def _describe_setting(options: Options, load: Workload) -> Setting:
+    steps = [f"{line.step} ({line.where})" for line in load.pipeline.lines]
     return Setting(
         command=options.command,
         date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         batch_size=options.batch_size,
         threads=max(options.thread_counts()),
-        transform=", ".join(map(str, steps)) or "none",
-        size=size,
+        transform=", ".join(steps) or "none",
+        size=load.recipe.size,
         cold=options.cold,
-        samples_used=used,
+        samples_used=len(load.subject.rows),
     )

@@ -49,6 +49,7 @@ class Pipeline:
             drop_last=True,
             fields=("image", "label") if self.subject.labelled else ("image",),
             threads=threads,
+            num_workers=threads,
             prefetch=_PREFETCH,
             rank=0,
             world_size=1,

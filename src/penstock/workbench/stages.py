@@ -19,16 +19,18 @@ from numpy.typing import NDArray
 from penstock.errors import DecodeError
 from penstock.formats.header import read_header
 from penstock.render import decode_jpeg, render_batch, status_message
-from penstock.serve.recipe import Draw, Recipe
+from penstock.serve.conversion import convert_pixels
+from penstock.serve.pipeline import Pipeline
+from penstock.serve.recipe import Draw, Recipe, compile_recipe
+from penstock.serve.transforms import RandomResizedCrop
 from penstock.workbench import numbers
 from penstock.workbench.page_cache import Residency, drop_pages
 from penstock.workbench.subject import Held, Subject
 from penstock.workbench.windows import Job, Window, repeat
 
+_PYTHON_IMAGES = 16
 READERS = 2
 """Threads that the loader reads with."""
-
-UserTransform = Callable[[NDArray[Any]], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +39,12 @@ class Workload:
 
     subject: Subject
     held: Held
-    recipe: Recipe
-    python: Sequence[UserTransform] = ()
+    pipeline: Pipeline
+
+    @property
+    def recipe(self) -> Recipe:
+        """What the core does; a plain crop where it has nothing to do because Python comes first."""
+        return self.pipeline.recipe or compile_recipe([RandomResizedCrop(224)], None)
 
     def render(self, threads: int, chosen: Sequence[int] | None = None) -> NDArray[Any]:
         """The held samples, or those of them with the numbers `chosen`, through the whole render."""
@@ -122,10 +128,6 @@ def compute_jobs(load: Workload, threads: Sequence[int]) -> list[Job]:
             return count
 
         jobs.append(_job(numbers.RENDER, number, render, size))
-        if load.python:
-            pixels = load.render(number)
-            run = partial(_transform, load.python, pixels, number)
-            jobs.append(Job(numbers.PYTHON, number, run, pixels[0].nbytes))
     return jobs
 
 
@@ -138,19 +140,26 @@ def _decode(held: Held, threads: int, seconds: float) -> Window:
         return repeat(lambda: len(list(pool.map(decode_jpeg, held.images))), seconds)
 
 
-def _transform(
-    steps: Sequence[UserTransform], pixels: NDArray[Any], threads: int, seconds: float
-) -> Window:
-    def apply(image: Any) -> None:
-        for step in steps:
-            image = step(image)
+def python_job(load: Workload) -> Job | None:
+    """The user's Python, an image after the other in one process; None if there is none."""
+    pipeline = load.pipeline
+    if not pipeline.steps:
+        return None
+    chosen = list(range(min(_PYTHON_IMAGES, len(load.held.rows))))
+    if pipeline.recipe is None:
+        pixels = [decode_jpeg(load.held.images[i]) for i in chosen]
+    else:
+        pixels = list(load.render(1, chosen))
 
-    with ThreadPoolExecutor(threads) as pool:
+    def transform() -> int:
+        for image in pixels:
+            value = convert_pixels(image, pipeline.entry)
+            for step in pipeline.steps:
+                value = step(value)
+        return len(pixels)
 
-        def work() -> int:
-            return len(list(pool.map(apply, pixels[: 8 * threads])))
-
-        return repeat(work, seconds)
+    note = "in one process; the pipeline runs it in as many as it has threads"
+    return Job(numbers.PYTHON, 1, partial(repeat, transform), pixels[0].nbytes, note)
 
 
 def collate_job(load: Workload) -> Job:

@@ -5,13 +5,13 @@ Pure functions of measured values: `diagnose(bench, need)` decides, `advice.py` 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
 from penstock.workbench import numbers
 from penstock.workbench.need import Need
-from penstock.workbench.numbers import Bench, Stage
+from penstock.workbench.numbers import Bench, Rate, Stage
 
 ENOUGH = 1.2
 """Headroom from which a stage is no worry: 20 % above the need."""
@@ -79,7 +79,16 @@ def list_capacities(bench: Bench, need: Need | None) -> list[Capacity]:
         numbers.PIPELINE,
     ]
     found = [pick_stage(bench, name) for name in names]
-    return [_capacity(stage, need) for stage in found if stage is not None]
+    return [_capacity(_spread(stage, bench), need) for stage in found if stage is not None]
+
+
+def _spread(stage: Stage, bench: Bench) -> Stage:
+    """The user's Python is measured in one process and runs in as many as there are threads."""
+    if stage.name != numbers.PYTHON:
+        return stage
+    times = min(bench.setting.threads, bench.machine.capacity_cores) / stage.threads
+    rate = Rate.of([times * window for window in stage.rate.windows])
+    return replace(stage, threads=bench.setting.threads, rate=rate)
 
 
 def pick_stage(bench: Bench, name: str) -> Stage | None:
@@ -111,16 +120,9 @@ def find_first(capacities: list[Capacity]) -> Capacity:
 
 
 def find_delivered(bench: Bench) -> float | None:
-    """Images per second that a training gets: what the pipeline gives, and the user's Python after it.
-
-    The two share the cores, so their times an image add up. None if the pipeline was not measured.
-    """
-    whole, python = pick_stage(bench, numbers.PIPELINE), pick_stage(bench, numbers.PYTHON)
-    if whole is None:
-        return None
-    if python is None:
-        return whole.rate.median
-    return 1 / (1 / whole.rate.median + 1 / python.rate.median)
+    """Images per second that a training gets; None if the pipeline was not measured."""
+    whole = pick_stage(bench, numbers.PIPELINE)
+    return None if whole is None else whole.rate.median
 
 
 def find_cause(bench: Bench, need: Need | None) -> Cause:

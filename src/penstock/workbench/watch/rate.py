@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.serve.recipe import compile_recipe
+from penstock.serve.pipeline import divide_transform
 from penstock.workbench.bench import Options
 from penstock.workbench.numbers import RENDER
 from penstock.workbench.stages import Workload, compute_jobs
@@ -24,7 +24,7 @@ def measure_rate(watched: Watched) -> float | None:
         return None
     subject = Subject(sources[0], samples=256)
     options = Options(samples=256)
-    load = Workload(subject, subject.hold(64), compile_recipe(options.native(), None))
+    load = Workload(subject, subject.hold(64), divide_transform(options.steps(), None))
     jobs = [job for job in compute_jobs(load, [max(options.thread_counts())]) if job.name == RENDER]
     stages, _ = take_turns(jobs, rounds=3, seconds=0.2)
     return stages[0].rate.median / ENOUGH

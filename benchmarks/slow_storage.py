@@ -1,0 +1,128 @@
+"""An epoch from a slow disk: loose files through torchvision beside packed shards, shuffled, in one run.
+
+    python benchmarks/slow_storage.py [--repeats 3] [--seek-ms 8] [--rate-mb 150] [--rounds 1]
+
+The disk is emulated by a small library in LD_PRELOAD (benchmarks/slow_disk.c says exactly how): one head for all
+processes, a seek unless the head is there, a transfer rate, a page cache that is cold at first. Two disks are
+shown: one that counts the seeks for data only, and one that also seeks for the inode of each file that is
+opened first, as a cold disk has to. Neither counts listing the folder, which is done before the clock starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from photos import unpack_photos
+from vision import import_torchvision
+
+BATCH, WORKERS, SIZE = 64, 2, 224
+
+
+def load_files(folder: Path) -> Any:
+    """torchvision's ImageFolder and torch's DataLoader, giving bytes."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    T = import_torchvision().transforms
+    transform = T.Compose([T.RandomResizedCrop(SIZE), T.RandomHorizontalFlip(), T.PILToTensor()])
+    dataset = import_torchvision().datasets.ImageFolder(str(folder / "photos"), transform)
+    torch.set_num_threads(1)
+    return DataLoader(dataset, BATCH, shuffle=True, num_workers=WORKERS)
+
+
+def load_shards(folder: Path) -> Any:
+    from penstock.torch import Loader
+    from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
+
+    transform = [RandomResizedCrop(SIZE), RandomHorizontalFlip()]
+    return Loader(folder / "shards", BATCH, shuffle=True, transform=transform, threads=2)
+
+
+LOADERS = {"loose files, torchvision": load_files, "packed shards, Penstock": load_shards}
+
+
+def run_child(name: str, folder: Path) -> None:
+    """In the process on the slow disk: an epoch, timed from the first request on."""
+    loader = LOADERS[name](folder)
+    start = time.perf_counter()
+    count = sum(len(labels) for _, labels in loader)
+    print(count / (time.perf_counter() - start))
+
+
+def run(name: str, folder: Path, library: Path, options: argparse.Namespace, inodes: bool) -> Any:
+    """(images/s, seeks, bytes) of an epoch on the slow disk."""
+    state = folder / f"state-{time.monotonic_ns()}"
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "DISK_STATE": str(state),
+        "DISK_ROOT": str(folder / ("photos" if "loose" in name else "shards")),
+        "DISK_SEEK": str(options.seek_ms / 1e3),
+        "DISK_RATE": str(options.rate_mb * 1e6),
+        "DISK_INODES": str(int(inodes)),
+        "PENSTOCK_CACHE": str(folder / "cache"),
+    }
+    command = [sys.executable, __file__, "--child", name, "--folder", str(folder)]
+    output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    with state.open("rb") as file:
+        head = file.read(96)
+    state.unlink()
+    seeks, size = struct.unpack_from("<QQ", head, 56)
+    return float(output.stdout), seeks, size
+
+
+def compile_disk(folder: Path) -> Path:
+    library = folder / "slow_disk.so"
+    source = Path(__file__).with_name("slow_disk.c")
+    subprocess.run(
+        ["gcc", "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl", "-pthread"], check=True
+    )
+    return library
+
+
+def compare(folder: Path, options: argparse.Namespace) -> None:
+    import penstock
+
+    photos = unpack_photos(folder, options.repeats)
+    penstock.pack_dataset(photos, folder / "shards")
+    library = compile_disk(folder)
+    print(f"{options.seek_ms:g} ms a seek, {options.rate_mb:g} MB/s, batch {BATCH}, one epoch")
+    print(f"{'':46} {'images/s':>9} {'seeks':>7} {'MB':>6}")
+    for inodes in (False, True):
+        rates = {}
+        for name in LOADERS:
+            results = [run(name, folder, library, options, inodes) for _ in range(options.rounds)]
+            rate, seeks, size = max(results)
+            rates[name] = rate
+            disk = "with inodes" if inodes else "data only"
+            print(f"{name + ', ' + disk:46} {rate:9.0f} {seeks:7} {size / 1e6:6.0f}", flush=True)
+        slow, fast = rates.values()
+        print(f"{'':46} {fast / slow:8.1f}x", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=3, help="copies of the 600 photos")
+    parser.add_argument("--rounds", type=int, default=1, help="the best of so many is shown")
+    parser.add_argument("--seek-ms", type=float, default=8)
+    parser.add_argument("--rate-mb", type=float, default=150)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        run_child(options.child, options.folder)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        compare(Path(folder), options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Trains a ResNet on ImageNet, or on anything that lies in folders like it.
+
+    penstock pack imagenet/train shards/train && penstock pack imagenet/val shards/val    # or use the folders as they are
+    python examples/imagenet.py shards
+    torchrun --nproc-per-node 8 examples/imagenet.py shards --arch resnet50 --batch-size 1024 --amp bf16
+
+DATA holds `train` and `val`, each packed shards or a plain image folder. Under torchrun, --batch-size is that of
+all processes together. A checkpoint is written every --checkpoint-steps steps and after each epoch; --resume goes
+on with the very next batch. Validation counts every image once, for any number of processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torchvision import models, transforms
+
+from penstock.torch import Loader
+
+
+def main() -> None:
+    args = parse_arguments()
+    device = start_process(args)
+    train, val = make_loaders(args, device)
+    model = make_model(args, device)
+    optimizer = torch.optim.SGD(
+        model.parameters(), args.lr, momentum=args.momentum, weight_decay=args.weight_decay
+    )
+    scaler = torch.amp.GradScaler(device.type, enabled=args.amp == "fp16")
+    state = {"model": model, "optimizer": optimizer, "scaler": scaler, "train": train}
+    if args.resume:
+        load_checkpoint(args.resume, state, device)
+    if args.evaluate:
+        validate(val, model, args, device)
+        return
+    for epoch in range(train.state_dict()["epoch"], args.epochs):
+        train.set_epoch(epoch)
+        set_learning_rate(optimizer, args.lr * 0.1 ** (epoch // 30))
+        train_epoch(train, model, optimizer, scaler, args, device, state)
+        validate(val, model, args, device)
+        save_checkpoint(args.checkpoint, state)
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("data", type=Path, metavar="DATA", help="folder with train and val")
+    add("-a", "--arch", default="resnet18", choices=["resnet18", "resnet50"])
+    add("--classes", type=int, default=1000)
+    add("--epochs", type=int, default=90)
+    add("-b", "--batch-size", type=int, default=256, help="of all processes together")
+    add("--lr", "--learning-rate", type=float, default=0.1)
+    add("--momentum", type=float, default=0.9)
+    add("--wd", "--weight-decay", dest="weight_decay", type=float, default=1e-4)
+    add("-j", "--workers", type=int, default=None, help="processes for transforms in Python")
+    add("-p", "--print-freq", type=int, default=10, help="steps between lines")
+    add("--image-size", type=int, default=224)
+    add("--amp", default="off", choices=["off", "bf16", "fp16"], help="mixed precision")
+    add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    add("--seed", type=int, default=0)
+    add("--checkpoint", type=Path, default=Path("checkpoint.pt"))
+    add("--checkpoint-steps", type=int, default=1000)
+    add("--resume", type=Path, help="a checkpoint to go on from")
+    add("-e", "--evaluate", action="store_true", help="validate only")
+    return parser.parse_args()
+
+
+def start_process(args: argparse.Namespace) -> torch.device:
+    """Joins the others if torchrun started us, and picks our device."""
+    torch.manual_seed(args.seed)
+    device = torch.device(args.device)
+    if "WORLD_SIZE" not in os.environ:
+        return device
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    return device
+
+
+def make_loaders(args: argparse.Namespace, device: torch.device) -> tuple[Loader, Loader]:
+    size = args.image_size
+    ending = [
+        transforms.ToTensor(),
+        transforms.Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225]),
+    ]
+    augment = [transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip()]
+    look = [transforms.Resize(size * 256 // 224), transforms.CenterCrop(size)]
+    world = dist.get_world_size() if dist.is_initialized() else 1
+    options: dict[str, Any] = {"num_workers": args.workers, "device": device, "seed": args.seed}
+    train = Loader(
+        args.data / "train",
+        args.batch_size // world,
+        shuffle=True,
+        drop_last=True,
+        transform=transforms.Compose([*augment, *ending]),
+        **options,
+    )
+    val = Loader(
+        args.data / "val",
+        args.batch_size // world,
+        transform=transforms.Compose([*look, *ending]),
+        **options,
+    )
+    log(str(train))
+    return train, val
+
+
+def make_model(args: argparse.Namespace, device: torch.device) -> nn.Module:
+    model: nn.Module = getattr(models, args.arch)(num_classes=args.classes)
+    model = model.to(device, memory_format=torch.channels_last)
+    if not dist.is_initialized():
+        return model
+    ids = [device.index] if device.type == "cuda" else None
+    return nn.parallel.DistributedDataParallel(model, device_ids=ids)
+
+
+def train_epoch(
+    train: Loader,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+    args: argparse.Namespace,
+    device: torch.device,
+    state: dict[str, Any],
+) -> None:
+    model.train()
+    progress = Progress(len(train), args.batch_size)
+    for batch in train:
+        images, labels = batch
+        with autocast(args, device):
+            output = model(images)
+            loss = cross_entropy(output, labels)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        progress.update(loss.detach(), output.detach(), labels)
+        step = batch.step + 1
+        if step % args.print_freq == 0 or step == len(train):
+            log(progress.line(batch.epoch, step))
+        if step % args.checkpoint_steps == 0:
+            save_checkpoint(args.checkpoint, state)
+
+
+@torch.inference_mode()
+def validate(val: Loader, model: nn.Module, args: argparse.Namespace, device: torch.device) -> None:
+    """Every image once: entries that only fill up a rank have a label that the loss ignores."""
+    model.eval()
+    sums = torch.zeros(
+        4, dtype=torch.float64, device=device
+    )  # loss, errors, errors of five, images
+    for images, labels in val:
+        with autocast(args, device):
+            output = model(images)
+        valid = labels >= 0
+        loss = cross_entropy(output[valid].float(), labels[valid], reduction="sum")
+        wrong1, wrong5 = count_errors(output[valid], labels[valid])
+        sums += torch.stack([loss, wrong1, wrong5, valid.sum()]).to(sums)
+    if dist.is_initialized():
+        dist.all_reduce(sums)
+    loss, wrong1, wrong5, images_seen = sums.tolist()
+    log(
+        f"Validation: {images_seen:.0f} images    Loss {loss / images_seen:.4f}    "
+        f"Error@1 {100 * wrong1 / images_seen:.3f} Error@5 {100 * wrong5 / images_seen:.3f}"
+    )
+
+
+def autocast(args: argparse.Namespace, device: torch.device) -> torch.autocast:
+    dtype = torch.float16 if args.amp == "fp16" else torch.bfloat16
+    return torch.autocast(device.type, dtype, enabled=args.amp != "off")
+
+
+def count_errors(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """How often the label is not the first guess, and not among the first five."""
+    guesses = output.topk(min(5, output.shape[1]), dim=1).indices
+    hits = guesses == labels[:, None]
+    return (~hits[:, :1].any(1)).sum(), (~hits.any(1)).sum()
+
+
+class Progress:
+    """The familiar line: the value of the last step, and in brackets the mean since we began."""
+
+    def __init__(self, steps: int, batch_size: int) -> None:
+        self._steps, self._batch_size = steps, batch_size
+        self._began = self._before = self._now = time.perf_counter()
+        self._count = 0
+        self._last = self._sum = torch.zeros(3)
+
+    def update(self, loss: torch.Tensor, output: torch.Tensor, labels: torch.Tensor) -> None:
+        wrong1, wrong5 = count_errors(output, labels)
+        percent = 100 / len(labels)
+        self._last = torch.stack([loss.float(), wrong1 * percent, wrong5 * percent])
+        self._sum = (
+            self._sum.to(self._last.device) + self._last
+        )  # stays on the device until printed
+        self._count += 1
+        self._before, self._now = self._now, time.perf_counter()
+
+    def line(self, epoch: int, step: int) -> str:
+        seconds, mean_seconds = self._now - self._before, (self._now - self._began) / self._count
+        last, mean = self._last.tolist(), (self._sum / self._count).tolist()
+        return (
+            f"Epoch: [{epoch}][{step}/{self._steps}]    "
+            f"Time {seconds:.3f} ({mean_seconds:.3f})    "
+            f"Data {self._batch_size / seconds:.1f} ({self._batch_size / mean_seconds:.1f})    "
+            f"Loss {last[0]:.4f} ({mean[0]:.4f})    "
+            f"Error@1 {last[1]:.3f} ({mean[1]:.3f}) Error@5 {last[2]:.3f} ({mean[2]:.3f})"
+        )
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Whole or not at all: a process that is killed here leaves the checkpoint before."""
+    if dist.is_initialized() and dist.get_rank() != 0:
+        return
+    new = path.with_suffix(".new")
+    torch.save({name: part.state_dict() for name, part in state.items()}, new)
+    os.replace(new, path)
+
+
+def load_checkpoint(path: Path, state: dict[str, Any], device: torch.device) -> None:
+    saved = torch.load(path, map_location=device, weights_only=True)
+    for name, part in state.items():
+        part.load_state_dict(saved[name])
+    log(f"resumed from {path}: {saved['train']}")
+
+
+def log(text: str) -> None:
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()

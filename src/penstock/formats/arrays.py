@@ -1,0 +1,53 @@
+"""NumPy arrays from parts that a file names: type, shape and bytes, none of them believed."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.errors import SourceError
+
+_CODE = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f(?:2|4|8|16)|c(?:8|16|32)|[SU][0-9]{1,6})")
+_MAX_DIMENSIONS = 32
+
+
+def parse_dtype(code: object) -> np.dtype:
+    """The type that a code such as `|u1` names: numbers and fixed-length text, never objects."""
+    if isinstance(code, bytes):
+        code = code.decode("latin-1")
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        raise SourceError(f"an array of type {code!r:.60}; only numbers and text are read")
+    return np.dtype(code)
+
+
+def build_array(
+    dtype: np.dtype, shape: Sequence[object], data: bytes, *, fortran: bool = False
+) -> np.ndarray:
+    """The array over `data`, not copied and not writable. The bytes must fit the shape exactly."""
+    sizes = [n for n in shape if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
+    if len(sizes) != len(shape) or len(sizes) > _MAX_DIMENSIONS:
+        raise SourceError(f"an array of shape {shape!r:.80}")
+    if math.prod(sizes) * dtype.itemsize != len(data):
+        raise SourceError(
+            f"an array of shape {tuple(sizes)!r:.80} and type {dtype.str} in {len(data)} bytes"
+        )
+    if not data:
+        return np.empty(sizes, dtype)
+    return np.frombuffer(data, dtype).reshape(sizes, order="F" if fortran else "C")
+
+
+def build_scalar(dtype: np.dtype, data: bytes) -> np.generic:
+    """The one number in `data`."""
+    scalar: np.generic = build_array(dtype, (1,), data)[0]
+    return scalar
+
+
+def encode_npy(array: np.ndarray) -> bytes:
+    """The array as a `.npy` file."""
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.asanyarray(array), allow_pickle=False)
+    return out.getvalue()

@@ -1,0 +1,122 @@
+"""Arrow files with images in a column, as Hugging Face's `save_to_disk` writes them (see `columnar`).
+
+Streams and files in Arrow's IPC format, mapped into memory: opening reads the offsets of the rows, and
+reading touches a row's bytes and no more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.columnar import (
+    Layout,
+    find_layout,
+    has_paths,
+    make_row_sample,
+    name_rows,
+    number_labels,
+)
+from penstock.sample import Sample
+
+
+@dataclass(frozen=True)
+class ArrowSource:
+    """A `Source`: sample `i` is row `i` of all files together."""
+
+    layout: Layout
+    states: Sequence[tuple[Path, int, int]]
+    table: pa.Table
+    sizes: np.ndarray
+    mtimes: np.ndarray
+    names: Sequence[str]
+    keys: Sequence[str]
+    labels: pa.ChunkedArray | None
+    classes: Sequence[str] | None
+
+    @property
+    def columns(self) -> pa.Schema:
+        return self.layout.columns
+
+    @property
+    def ignored(self) -> Sequence[str]:
+        return self.layout.ignored
+
+    def read(self, i: int) -> Sample:
+        """The images of a row, and what its other columns say."""
+        for path, size, mtime in self.states:
+            info = os.stat(path)
+            # A mapped file that became shorter would end the process when it is touched.
+            if (info.st_size, info.st_mtime_ns) != (size, mtime):
+                raise SourceChangedError(f"{path}: changed after it was opened")
+        images = {name: self.table[name][i].as_py() for name in self.layout.images}
+        label = None if self.labels is None else self.labels[i].as_py()
+        columns = {name: self.table[name][i].as_py() for name in self.columns.names}
+        return make_row_sample(self.keys[i], images, label, columns)
+
+
+def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
+    """The rows of an Arrow file, or of all `.arrow` files in a folder, in the order of their names."""
+    path = Path(path)
+    files = sorted(path.glob("*.arrow")) if path.is_dir() else [path]
+    if not files:
+        raise SourceError(f"{path}: no .arrow files in it")
+    tables, states, stems = [], [], []
+    for file in files:
+        tables.append(_map_table(file))
+        info = file.stat()
+        states.append((file, info.st_size, info.st_mtime_ns))
+        stems += [f"{file.stem}/{row:06d}" for row in range(tables[-1].num_rows)]
+    if any(not table.schema.equals(tables[0].schema) for table in tables):
+        raise SourceError(f"{path}: its files have different columns")
+    table = pa.concat_tables(tables)
+    if not table.num_rows:
+        raise SourceError(f"{path}: no rows in it")
+    try:
+        layout = find_layout(table.schema)
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+    labels, classes = number_labels(layout, table)
+    names, keys = name_rows(_read_paths(table, layout), stems)
+    size = sum(state[1] for state in states) // table.num_rows + 1
+    mtimes = np.repeat([state[2] for state in states], [t.num_rows for t in tables])
+    return ArrowSource(
+        layout=layout,
+        states=states,
+        table=table,
+        sizes=np.full(len(names), size, np.int64),
+        mtimes=np.asarray(mtimes, np.int64),
+        names=names,
+        keys=keys,
+        labels=labels,
+        classes=classes,
+    )
+
+
+def _map_table(path: Path) -> pa.Table:
+    """The table in a file, which is checked so that no offset in it leads outside its buffers."""
+    try:
+        source = pa.memory_map(os.fspath(path))
+        try:
+            reader = pa.ipc.open_stream(source)
+        except pa.ArrowInvalid:
+            source.seek(0)
+            reader = pa.ipc.open_file(source)
+        table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SourceError(f"{path}: not a readable Arrow file: {error!s:.200}") from None
+    return table
+
+
+def _read_paths(table: pa.Table, layout: Layout) -> list[str | None] | None:
+    if len(layout.images) != 1 or not has_paths(table.schema.field(layout.images[0]).type):
+        return None
+    paths = pa.compute.struct_field(table[layout.images[0]], "path").to_pylist()
+    return [path if isinstance(path, str) else None for path in paths]

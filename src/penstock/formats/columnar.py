@@ -1,0 +1,144 @@
+"""Tables with images in a column, as Hugging Face keeps them: which columns are what, and row to sample.
+
+An image column is one of encoded bytes, or of {bytes, path}. One such column is the field `jpg`,
+`png`, ...; several have their column's name before it. `label` is a column of that name, or the only
+class label; its names come from the features that Hugging Face notes in the schema, or from text
+labels in sorted order. Other flat columns become columns of the index, nested ones are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import SourceError
+from penstock.formats.datapoint import encode_component, join_field
+from penstock.formats.keys import make_keys
+from penstock.formats.names import unique_keys
+from penstock.sample import Sample
+
+_INDEX_NAMES = frozenset({"key", "label", "file"})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a table are."""
+
+    images: Sequence[str]
+    label: str | None
+    class_names: Sequence[str] | None
+    columns: pa.Schema
+    ignored: Sequence[str]
+
+    @property
+    def small(self) -> list[str]:
+        """The columns besides the images that samples are made of."""
+        return ([self.label] if self.label else []) + list(self.columns.names)
+
+
+def find_layout(schema: pa.Schema) -> Layout:
+    """Sorts the columns. SourceError if none can hold images."""
+    features = _read_features(schema)
+    named = [n for n, f in features.items() if f.get("_type") == "Image" and n in schema.names]
+    images = named or [f.name for f in schema if _is_bytes(f.type) or _is_struct(f.type)]
+    if not images:
+        raise SourceError(f"no column of encoded images among {schema.names!s:.200}")
+    classes = [n for n, f in features.items() if f.get("_type") == "ClassLabel"]
+    label = "label" if "label" in schema.names else classes[0] if len(classes) == 1 else None
+    if label is not None and not _is_label(schema.field(label).type):
+        label = None
+    names = features.get(label or "", {}).get("names")
+    rest = [f for f in schema if f.name not in (*images, label)]
+    flat = [f for f in rest if _is_flat(f.type) and f.name not in _INDEX_NAMES]
+    return Layout(
+        images=images,
+        label=label,
+        class_names=names if isinstance(names, list) and names else None,
+        columns=pa.schema([pa.field(f.name, f.type) for f in flat]),
+        ignored=[f"column {f.name}" for f in rest if f not in flat],
+    )
+
+
+def _read_features(schema: pa.Schema) -> dict[str, dict[str, Any]]:
+    """Hugging Face's description of the columns, as far as it is there and readable."""
+    try:
+        content = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = content["info"]["features"]
+        return {name: f for name, f in features.items() if isinstance(f, dict)}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_struct(kind: pa.DataType) -> bool:
+    if not pa.types.is_struct(kind):
+        return False
+    position = kind.get_field_index("bytes")
+    return position >= 0 and _is_bytes(kind.field(position).type)
+
+
+def has_paths(kind: pa.DataType) -> bool:
+    """Whether an image column has a path beside its bytes."""
+    return bool(pa.types.is_struct(kind)) and kind.get_field_index("path") >= 0
+
+
+def _is_label(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
+
+
+def _is_flat(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_boolean)
+    return any(test(kind) for test in tests)
+
+
+def number_labels(
+    layout: Layout, table: pa.Table
+) -> tuple[pa.ChunkedArray | None, list[str] | None]:
+    """(whole numbers or null per row, class names)."""
+    if layout.label is None:
+        return None, None
+    column = table[layout.label]
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64()), list(layout.class_names or ()) or None
+    classes = sorted(pc.unique(column.drop_null()).to_pylist())
+    return pc.index_in(column, pa.array(classes)).cast(pa.int64()), classes
+
+
+def name_rows(
+    paths: Sequence[str | None] | None, stems: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """(names, keys): the paths where every row has one of its own, else the numbered stems."""
+    if paths is not None and all(paths) and len(set(paths)) == len(paths):
+        names = [str(path).lstrip("/") for path in paths]
+        if not any(part in ("", ".", "..") for name in names for part in name.split("/")):
+            return names, unique_keys(names)
+    return list(stems), make_keys(stems)
+
+
+def make_row_sample(
+    key: str, images: Mapping[str, object], label: int | None, columns: Mapping[str, Any]
+) -> Sample:
+    """The sample of a row whose images are bytes or {bytes, path}; those that are null are left out."""
+    fields: dict[str, bytes] = {}
+    for name, value in images.items():
+        data = value.get("bytes") if isinstance(value, dict) else value
+        if data is None and isinstance(value, dict) and value.get("path"):
+            raise SourceError(
+                f"{name} is only the path {value['path']!r:.80}; its bytes are elsewhere"
+            )
+        if isinstance(data, bytes):
+            kind, data = encode_component(data)
+            if kind == "bin" and len(images) == 1:
+                raise SourceError(f"{name} is no image: it begins with {data[:8]!r}")
+            fields[kind if len(images) == 1 else join_field(name, kind)] = data
+    if not fields:
+        raise SourceError("its images are null")
+    return Sample(key, fields, label, columns)

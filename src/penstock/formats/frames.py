@@ -1,0 +1,143 @@
+"""20BN's way of keeping videos: a CSV of `id;label` lines, and a folder of JPEG frames per id.
+
+A video is one sample with the field `mjpg`, its frames in the order of their file names. Labels are
+whole numbers as they are, or names numbered in sorted order; a line of an id alone is unlabelled.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.keys import make_keys
+from penstock.formats.names import printable
+from penstock.formats.sniff import sniff_image
+from penstock.sample import Sample
+
+_SUFFIXES = (".jpg", ".jpeg")
+
+
+def is_frame_listing(path: Path) -> bool:
+    """Whether a CSV has the form `id;label`: one semicolon in its first line, before any comma."""
+    try:
+        with open(path, "rb") as file:
+            line = file.readline(4096)
+    except OSError:
+        return False
+    head, semicolon, _ = line.partition(b";")
+    return bool(semicolon) and b"," not in head
+
+
+@dataclass(frozen=True)
+class FramesSource:
+    """A `Source`: sample `i` is the folder `names[i]` of frames below `root`."""
+
+    root: Path
+    names: Sequence[str]
+    sizes: np.ndarray
+    mtimes: np.ndarray
+    labels: Sequence[int | None]
+    classes: Sequence[str] | None
+    columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    ignored: Sequence[str] = ()
+    keys: Sequence[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", make_keys(self.names))
+
+    def read(self, i: int) -> Sample:
+        """The frames of a video, one after the other."""
+        folder = self.root / self.names[i]
+        frames = []
+        try:
+            names, size, mtime = _list_frames(folder)
+            if (size, mtime) != (self.sizes[i], self.mtimes[i]):
+                raise SourceChangedError("its frames changed after the source was listed")
+            for name in names:
+                frames.append((folder / name).read_bytes())
+                if sniff_image(frames[-1]) != "jpg":
+                    raise SourceError(f"{printable(name)} is not a JPEG")
+        except OSError as error:
+            raise SourceError(f"cannot be read: {error.strerror}") from None
+        sizes = {"mjpg": [len(frame) for frame in frames]}
+        return Sample(self.keys[i], {"mjpg": b"".join(frames)}, self.labels[i], frames=sizes)
+
+
+def open_frames(
+    listing: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
+) -> FramesSource:
+    """The videos that `listing` names, in its order. Their folders are below `root`, or else beside
+    the listing, or in a folder beside it."""
+    listing = Path(listing)
+    rows = _read_rows(listing)
+    folder = Path(root) if root is not None else _find_root(listing, rows[0][0])
+    names = [name for name, _ in rows]
+    sizes, mtimes = np.empty(len(names), np.int64), np.empty(len(names), np.int64)
+    for i, name in enumerate(names):
+        try:
+            found, sizes[i], mtimes[i] = _list_frames(folder / name)
+        except OSError as error:
+            raise SourceError(f"{folder / name}: {error.strerror}") from None
+        if not found:
+            raise SourceError(f"{folder / name}: no frames ({', '.join(_SUFFIXES)}) in it")
+    labels, classes = _number_labels([label for _, label in rows])
+    return FramesSource(folder, names, sizes, mtimes, labels, classes)
+
+
+def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
+    rows: list[tuple[str, str | None]] = []
+    seen: set[str] = set()
+    try:
+        with open(listing, encoding="utf-8", newline="") as file:
+            for number, row in enumerate(csv.reader(file, delimiter=";"), 1):
+                if not row:
+                    continue
+                name = _check_id(listing, number, row[0].strip())
+                if len(row) > 2 or name in seen:
+                    what = "listed twice" if name in seen else f"has {len(row)} entries"
+                    raise SourceError(f"{listing}, line {number}: {printable(name)} {what}")
+                seen.add(name)
+                rows.append((name, row[1].strip() if len(row) == 2 else None))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SourceError(f"{listing}: {error}") from None
+    if not rows:
+        raise SourceError(f"{listing}: lists no videos")
+    return rows
+
+
+def _check_id(listing: Path, number: int, name: str) -> str:
+    path = PurePosixPath(name)
+    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
+        raise SourceError(f"{listing}, line {number}: {name!r:.80} is not the name of a folder")
+    return name
+
+
+def _find_root(listing: Path, name: str) -> Path:
+    folders = sorted(Path(e.path) for e in os.scandir(listing.parent) if e.is_dir())
+    for folder in (listing.parent, *folders):
+        if (folder / name).is_dir():
+            return folder
+    raise SourceError(f"{listing}: no folder {printable(name)} beside it; say where the frames are")
+
+
+def _list_frames(folder: Path) -> tuple[list[str], int, int]:
+    """(names in order, bytes in all, newest mtime) of the frames in a folder."""
+    found = [e for e in os.scandir(folder) if e.name.lower().endswith(_SUFFIXES)]
+    infos = [entry.stat() for entry in found]
+    size, newest = sum(i.st_size for i in infos), max((i.st_mtime_ns for i in infos), default=0)
+    return sorted(entry.name for entry in found), size, newest
+
+
+def _number_labels(labels: Sequence[str | None]) -> tuple[list[int | None], list[str] | None]:
+    names = sorted({label for label in labels if label is not None})
+    if all(name.isdecimal() and name.isascii() and len(name) < 18 for name in names):
+        return [None if label is None else int(label) for label in labels], None
+    number = {name: k for k, name in enumerate(names)}
+    return [None if label is None else number[label] for label in labels], names

@@ -1,0 +1,43 @@
+"""Keys from names that are not file names: ids of videos, keys of databases, anything at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.errors import SourceError
+from penstock.formats.names import printable, split_path
+
+
+def make_key(name: str) -> str:
+    """A key that is safe as a relative path: `../a` and `/a` have their dots and slashes escaped.
+
+    `unescape_key` gives the name back, but for the empty one, whose key is `%`.
+    """
+    try:
+        name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a lone surrogate, as JSON can write one
+        name = name.encode("utf-8", "backslashreplace").decode()
+    if not name:
+        return "%"
+    key = split_path(name + ".")[0]
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        key = split_path(name.replace("/", "\0") + ".")[0].replace("%00", "%2F")
+    return key
+
+
+def keep_key(key: str) -> str:
+    """A key as it is, if it is safe as a relative path; else as `make_key` escapes it."""
+    unsafe = any(part in ("", ".", "..") for part in key.split("/"))
+    return make_key(key) if unsafe else key
+
+
+def make_keys(names: Sequence[str]) -> list[str]:
+    """A key per name. SourceError where two names would share one."""
+    keys = [make_key(name) for name in names]
+    if len(set(keys)) < len(keys):
+        seen: set[str] = set()
+        for key in keys:
+            if key in seen:
+                raise SourceError(f"the key {printable(key)} is there twice")
+            seen.add(key)
+    return keys

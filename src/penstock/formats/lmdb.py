@@ -1,0 +1,218 @@
+"""LMDB databases of tensorpack, sequential-imagenet-dataloader, Efficient-PyTorch and their forks.
+
+A value is a datapoint (see `datapoint`) written by pickle, msgpack-numpy or pyarrow.serialize, each told
+by its first byte; or an encoded image as it is (LSUN). Keys that are all whole numbers are read in
+their order, others in the order of the database. `__keys__` and `__len__` are tables of contents
+that are often wrong: the database itself is what counts, and `ignored` says where they disagree.
+
+The file is read by `lmdb_pages`, without liblmdb.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.arrow_serialize import load_arrow
+from penstock.formats.datapoint import make_sample
+from penstock.formats.keys import make_keys
+from penstock.formats.lmdb_pages import Entry, read_page_size, read_value, scan_lmdb
+from penstock.formats.safe_msgpack import load_msgpack
+from penstock.formats.safe_pickle import load_pickle
+from penstock.formats.sniff import sniff_image
+from penstock.formats.source import Located
+from penstock.sample import Sample
+
+DATA_FILE = "data.mdb"
+_CONTENTS = (b"__keys__", b"__len__")
+_NO_COLUMNS = pa.schema([])
+
+
+@dataclass(frozen=True)
+class Database:
+    """An LMDB file that was scanned once: every entry, and the state of the file at that time."""
+
+    path: Path
+    page_size: int
+    entries: Sequence[Entry]
+    contents: Mapping[bytes, Entry]
+    size: int
+    mtime: int
+
+    @contextmanager
+    def open(self) -> Iterator[int]:
+        """The file, checked to be the one that was scanned."""
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SourceChangedError(f"{self.path}: {error.strerror}") from None
+        try:
+            info = os.fstat(fd)
+            if (info.st_size, info.st_mtime_ns) != (self.size, self.mtime):
+                raise SourceChangedError(f"{self.path}: changed after it was opened")
+            yield fd
+        finally:
+            os.close(fd)
+
+    def read(self, entry: Entry) -> bytes:
+        """The value of an entry."""
+        with self.open() as fd:
+            try:
+                return read_value(fd, entry, self.page_size)
+            except SourceError as error:
+                raise SourceError(f"{self.path}: {error}") from None
+
+
+def open_database(path: str | os.PathLike[str]) -> Database:
+    """Scans the tree of the file `path`, or of `data.mdb` in the folder `path`."""
+    path = Path(path)
+    path = path / DATA_FILE if path.is_dir() else path
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from None
+    try:
+        info = os.fstat(fd)
+        page_size = read_page_size(fd)
+        entries = list(scan_lmdb(fd))
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+    finally:
+        os.close(fd)
+    contents = {entry.key: entry for entry in entries if entry.key in _CONTENTS}
+    samples = [entry for entry in entries if entry.key not in contents]
+    if not samples:
+        raise SourceError(f"{path}: a database without samples")
+    return Database(path, page_size, samples, contents, info.st_size, info.st_mtime_ns)
+
+
+def decode_value(value: bytes) -> Any:
+    """The object in a value, whichever of the serializers wrote it."""
+    if not value:
+        raise SourceError("the value is empty")
+    if sniff_image(value) is not None:
+        return value
+    return _find_serializer(value)(value)
+
+
+def _find_serializer(value: bytes) -> Callable[[bytes], Any]:
+    first = value[0]
+    if first == 0x80 or first in b"(]}cIl.":
+        return load_pickle
+    if 0x81 <= first <= 0x9F or 0xDC <= first <= 0xDF:
+        return load_msgpack
+    if len(value) >= 32 and value[1:4] == bytes(3):
+        return load_arrow
+    raise SourceError(f"neither a pickle, msgpack nor pyarrow: it begins with {value[:8]!r}")
+
+
+@dataclass(frozen=True)
+class LmdbSource:
+    """A `PlacedSource`: sample `i` is the value of the key `names[i]`."""
+
+    database: Database
+    entries: Sequence[Entry]
+    ignored: Sequence[str] = ()
+    classes: Sequence[str] | None = None
+    columns: pa.Schema = _NO_COLUMNS
+    names: Sequence[str] = field(init=False)
+    keys: Sequence[str] = field(init=False)
+    sizes: np.ndarray = field(init=False)
+    mtimes: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = [entry.key.decode("utf-8", "surrogateescape") for entry in self.entries]
+        sizes = np.array([entry.size for entry in self.entries], np.int64)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "keys", make_keys(names))
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "mtimes", np.full(len(names), self.database.mtime))
+
+    @property
+    def root(self) -> Path:
+        return self.database.path.parent
+
+    @property
+    def files(self) -> Mapping[str, Sequence[int]]:
+        rows = sorted(range(len(self.entries)), key=lambda i: self.entries[i].offset)
+        return {self.database.path.name: rows}
+
+    def read(self, i: int) -> Sample:
+        """The value, decoded into a sample."""
+        return make_sample(self.keys[i], decode_value(self.database.read(self.entries[i])))
+
+    def locate(self, i: int) -> Located:
+        """The sample, where every field is an encoded image that lies whole in its value."""
+        value = self.database.read(self.entries[i])
+        sample = make_sample(self.keys[i], decode_value(value))
+        offsets = {}
+        for name, data in sample.items():
+            place = find_bytes(value, data)
+            if place is None:
+                raise SourceError(f"{name} is not stored as the bytes of a file; pack it instead")
+            offsets[name] = self.entries[i].offset + place
+        return Located(sample, self.database.path.name, offsets)
+
+
+def find_bytes(value: bytes, data: bytes) -> int | None:
+    """Where `data` lies in `value`. Any place will do: the bytes there are the same."""
+    start = value.find(data[:64])
+    if start >= 0 and value[start : start + len(data)] != data:
+        start = value.find(data)  # linear in any case, but slower to begin with
+    return None if start < 0 else start
+
+
+def open_lmdb(path: str | os.PathLike[str]) -> LmdbSource:
+    """The samples of the database at `path`, a file or a folder with `data.mdb`."""
+    database = open_database(path)
+    entries = list(database.entries)
+    if all(entry.key.isdigit() and len(entry.key) < 20 for entry in entries):
+        entries.sort(key=lambda entry: int(entry.key))
+    return LmdbSource(database, entries, _compare_contents(database))
+
+
+def _compare_contents(database: Database) -> list[str]:
+    """What `__keys__` and `__len__` say that is not so."""
+    notes = []
+    for key, entry in database.contents.items():
+        name = key.decode()
+        try:
+            content = decode_value(database.read(entry))
+        except SourceError as error:
+            notes.append(f"{name}: {error}")
+            continue
+        wrong = (
+            _compare_keys(database, content)
+            if key == b"__keys__"
+            else _compare_length(database, content)
+        )
+        if wrong:
+            notes.append(f"{name}: {wrong}")
+    return notes
+
+
+def _compare_length(database: Database, content: object) -> str | None:
+    count = len(database.entries)
+    return None if content == count else f"says {content!r:.30}, there are {count} samples"
+
+
+def _compare_keys(database: Database, content: object) -> str | None:
+    if not isinstance(content, (list, tuple)):
+        return f"a {type(content).__name__}, not a list"
+    listed = [key.encode() if isinstance(key, str) else key for key in content]
+    present = {entry.key for entry in database.entries}
+    distinct = {key for key in listed if isinstance(key, bytes)}
+    parts = (
+        (len(distinct - present), "names {} keys that are not there"),
+        (len(present - distinct), "leaves out {} samples that are there"),
+        (len(listed) - len(distinct), "has {} entries twice or that are no keys"),
+    )
+    return "; ".join(text.format(count) for count, text in parts if count) or None

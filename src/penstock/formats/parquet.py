@@ -1,0 +1,176 @@
+"""Parquet files with images in a column, such as the data sets of Hugging Face (see `columnar`).
+
+A row group is decoded once, when the first of its rows is asked for, and its images are set down on
+disk (see `Spool`): so rows can be read in any order in small memory.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import SourceError
+from penstock.formats.columnar import (
+    Layout,
+    find_layout,
+    has_paths,
+    make_row_sample,
+    name_rows,
+    number_labels,
+)
+from penstock.formats.spool import Spool
+from penstock.sample import Sample
+
+_BATCH = 32
+
+
+class _Images:
+    """Images of the row groups that were decoded so far: (offset, size) per row and column."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+        self._lock = threading.Lock()
+        self._places: dict[tuple[Path, int], np.ndarray] = {}
+
+    def read(self, path: Path, group: int, row: int, images: Sequence[str]) -> dict[str, Any]:
+        with self._lock:
+            places = self._places.get((path, group))
+            if places is None:
+                places = self._places[path, group] = self._decode(path, group, images)
+        values: dict[str, Any] = {}
+        for name, (offset, size) in zip(images, places[row].tolist(), strict=True):
+            values[name] = None if size < 0 else self._spool.read(offset, size)
+        return values
+
+    def _decode(self, path: Path, group: int, images: Sequence[str]) -> np.ndarray:
+        rows = []
+        with pq.ParquetFile(path) as file:
+            batches = file.iter_batches(_BATCH, row_groups=[group], columns=list(images))
+            for batch in batches:
+                for row in batch.to_pylist():
+                    rows.append([self._append(row[name]) for name in images])
+        return np.array(rows, np.int64).reshape(len(rows), len(images), 2)
+
+    def _append(self, value: Any) -> tuple[int, int]:
+        data = value.get("bytes") if isinstance(value, dict) else value
+        if not isinstance(data, bytes):
+            return 0, -1
+        return self._spool.append(data), len(data)
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """A `Source`: sample `i` is row `i` of all files together."""
+
+    layout: Layout
+    groups: Sequence[tuple[Path, int]]
+    starts: np.ndarray
+    sizes: np.ndarray
+    mtimes: np.ndarray
+    names: Sequence[str]
+    keys: Sequence[str]
+    small: pa.Table
+    labels: pa.ChunkedArray | None
+    classes: Sequence[str] | None
+    decoded: _Images = field(default_factory=_Images)
+
+    @property
+    def columns(self) -> pa.Schema:
+        return self.layout.columns
+
+    @property
+    def ignored(self) -> Sequence[str]:
+        return self.layout.ignored
+
+    def read(self, i: int) -> Sample:
+        """The images of a row, and what its other columns say."""
+        group = int(np.searchsorted(self.starts, i, side="right")) - 1
+        path, number = self.groups[group]
+        try:
+            row = i - int(self.starts[group])
+            images = self.decoded.read(path, number, row, self.layout.images)
+        except (pa.ArrowException, OSError, IndexError) as error:
+            raise SourceError(f"{path.name}, row group {number}: {error!s:.200}") from None
+        label = None if self.labels is None else self.labels[i].as_py()
+        columns = {name: self.small[name][i].as_py() for name in self.columns.names}
+        return make_row_sample(self.keys[i], images, label, columns)
+
+
+def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
+    """The rows of a Parquet file, or of all Parquet files in a folder and its folders."""
+    path = Path(path)
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise SourceError(f"{path}: no .parquet files in it")
+    schema, groups, counts, sizes, mtimes = None, [], [], [], []
+    tables, paths, stems = [], [], []
+    layout: Layout | None = None
+    for file_path in files:
+        try:
+            with pq.ParquetFile(file_path) as file:
+                layout, schema = _check_schema(file_path, file.schema_arrow, schema, layout)
+                tables.append(file.read(columns=layout.small))
+                paths.append(_read_paths(file, layout))
+                metadata = file.metadata
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"{file_path}: {error!s:.200}") from None
+        groups += [(file_path, number) for number in range(metadata.num_row_groups)]
+        counts += [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
+        sizes += [_row_size(metadata.row_group(n)) for n in range(metadata.num_row_groups)]
+        mtimes += [file_path.stat().st_mtime_ns] * metadata.num_row_groups
+        stems += [f"{file_path.stem}/{row:06d}" for row in range(metadata.num_rows)]
+    assert layout is not None
+    if not stems:
+        raise SourceError(f"{path}: no rows in it")
+    small = pa.concat_tables(tables)
+    labels, classes = number_labels(layout, small)
+    known = None if None in paths else [name for part in paths for name in part or ()]
+    names, keys = name_rows(known, stems)
+    return ParquetSource(
+        layout=layout,
+        groups=groups,
+        starts=np.concatenate([[0], np.cumsum(counts)]),
+        sizes=np.repeat(np.array(sizes, np.int64), counts),
+        mtimes=np.repeat(np.array(mtimes, np.int64), counts),
+        names=names,
+        keys=keys,
+        small=small,
+        labels=labels,
+        classes=classes,
+    )
+
+
+def _check_schema(
+    path: Path, schema: pa.Schema, first: pa.Schema | None, layout: Layout | None
+) -> tuple[Layout, pa.Schema]:
+    """The layout of the first file, which the others must have as well."""
+    if first is None or layout is None:
+        try:
+            return find_layout(schema), schema
+        except SourceError as error:
+            raise SourceError(f"{path}: {error}") from None
+    if not schema.equals(first):
+        raise SourceError(f"{path}: its columns are not those of the first file")
+    return layout, first
+
+
+def _read_paths(file: pq.ParquetFile, layout: Layout) -> list[str | None] | None:
+    """The path of each row's image; None where the layout has no such thing."""
+    if len(layout.images) != 1 or not has_paths(file.schema_arrow.field(layout.images[0]).type):
+        return None
+    column = file.read(columns=[f"{layout.images[0]}.path"])[layout.images[0]]
+    paths = pa.compute.struct_field(column, "path").to_pylist()
+    return [path if isinstance(path, str) else None for path in paths]
+
+
+def _row_size(group: Any) -> int:
+    """What a row of a group takes on average."""
+    return -(-int(group.total_byte_size) // max(1, int(group.num_rows)))

@@ -1,0 +1,222 @@
+"""WebDataset tars: adjacent members that share a key are the fields of one sample.
+
+The key ends at the first dot of the base name, fields are suffixes in lower case, `cls` is the label.
+A path may be a tar, a folder of them, or a brace pattern; gzipped tars are unpacked to disk first.
+Stricter than its model: a damaged archive, a key that comes twice and a `cls` that is no whole number
+are errors, where WebDataset ends silently or hands out torn samples.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SourceError
+from penstock.formats.brace import expand_braces, has_braces
+from penstock.formats.keys import keep_key
+from penstock.formats.names import printable
+from penstock.formats.plain import PlainFile
+from penstock.formats.source import Located
+from penstock.formats.tar import Member, scan_tar
+from penstock.sample import Sample, field_name, is_video_field
+
+SUFFIXES = (".tar", ".tar.gz", ".tgz")
+FRAMES = ".frames.json"
+"""The end of the member that has the sizes of a video's frames: see docs/formats.md."""
+
+_NAME = re.compile(r"((?:.*/|)[^./]+)\.([^/]*)", re.DOTALL)
+_WHOLE_NUMBER = re.compile(rb"[+-]?[0-9]{1,18}")
+
+
+class Group(NamedTuple):
+    """The members of one sample, by field."""
+
+    key: str
+    members: dict[str, Member]
+
+
+def group_members(members: Iterator[Member]) -> Iterator[Group]:
+    """Adjacent members that share a key, as WebDataset groups them; names without a suffix are passed.
+
+    A key that comes again later, or a field that comes twice, is a SourceError: read as they stand,
+    such samples would be torn or merged.
+    """
+    seen: set[str] = set()
+    group: Group | None = None
+    for member in members:
+        match = _NAME.fullmatch(member.name)
+        if match is None:
+            continue
+        key, field = match[1], field_name(match[2])
+        if group is None or key != group.key:
+            if group is not None:
+                yield group
+            if key in seen:
+                raise SourceError(
+                    f"offset {member.offset}: the key {printable(key)} comes again; "
+                    "the fields of a sample must lie together and keys be unique in a tar"
+                )
+            seen.add(key)
+            group = Group(key, {})
+        if field in group.members:
+            raise SourceError(
+                f"offset {member.offset}: {printable(key)} has the field {field} twice"
+            )
+        group.members[field] = member
+    if group is not None:
+        yield group
+
+
+def parse_cls(key: str, text: bytes | None) -> int | None:
+    """The label in a `cls` field."""
+    if text is None:
+        return None
+    if not _WHOLE_NUMBER.fullmatch(text.strip()):
+        raise SourceError(f"{printable(key)}.cls holds {text[:40]!r}, not a whole number")
+    return int(text)
+
+
+def parse_frames(fields: Mapping[str, bytes]) -> dict[str, list[int]]:
+    """The frame sizes of the video fields, where they are said and add up."""
+    frames = {}
+    for name in filter(is_video_field, fields):
+        try:
+            sizes = json.loads(fields.get(name + FRAMES, b""))
+        except (ValueError, RecursionError):
+            continue
+        if (
+            isinstance(sizes, list)
+            and all(type(n) is int and n > 0 for n in sizes)
+            and sum(sizes) == len(fields[name])
+        ):
+            frames[name] = sizes
+    return frames
+
+
+def printable_key(key: str) -> str:
+    """The key with bytes that are not UTF-8 written as `\\xff`, as an index can only hold text."""
+    return key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True)
+class WebDatasetSource:
+    """A `PlacedSource` over tars. Members are kept as numbers, about 20 bytes each, besides the keys.
+
+    Sample `i` has the members `starts[i]` to `starts[i + 1]`, each a row of (field, offset, size).
+    """
+
+    root: Path
+    tars: Sequence[PlainFile]
+    names: Sequence[str]
+    tar_of: np.ndarray
+    starts: np.ndarray
+    members: np.ndarray
+    fields: Sequence[str]
+    classes: Sequence[str] | None = None
+    columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    ignored: Sequence[str] = ()
+    sizes: np.ndarray = field(init=False)
+    mtimes: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        before = np.concatenate([[0], np.cumsum(self.members[:, 2])])
+        mtimes = np.array([tar.mtime for tar in self.tars], np.int64)[self.tar_of]
+        object.__setattr__(self, "sizes", before[self.starts[1:]] - before[self.starts[:-1]])
+        object.__setattr__(self, "mtimes", mtimes)
+
+    @property
+    def files(self) -> Mapping[str, Sequence[int]]:
+        return {
+            tar.path.name: range(*np.searchsorted(self.tar_of, [k, k + 1]).tolist())
+            for k, tar in enumerate(self.tars)
+        }
+
+    def read(self, i: int) -> Sample:
+        """The members of a sample, `cls` being its label as well."""
+        tar = self.tars[int(self.tar_of[i])]
+        rows = self.members[self.starts[i] : self.starts[i + 1]].tolist()
+        fields = {self.fields[number]: tar.read(offset, size) for number, offset, size in rows}
+        frames = parse_frames(fields)
+        for name in frames:
+            del fields[name + FRAMES]
+        key = keep_key(printable_key(self.names[i]))
+        return Sample(key, fields, parse_cls(key, fields.get("cls")), frames=frames)
+
+    def locate(self, i: int) -> Located:
+        """The sample, and where its members lie."""
+        tar = self.tars[int(self.tar_of[i])]
+        if tar.is_packed:
+            raise SourceError(f"{tar.path.name} is compressed; pack it, or unpack it first")
+        rows = self.members[self.starts[i] : self.starts[i + 1]].tolist()
+        sample = self.read(i)
+        offsets = {self.fields[number]: offset for number, offset, _ in rows}
+        return Located(sample, tar.path.name, {name: offsets[name] for name in sample})
+
+
+def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
+    """The samples of all tars that `path` stands for, in the order of the tars' names or the pattern."""
+    paths = find_tars(path)
+    tars, names, tar_of, starts = [], [], array("i"), array("q", [0])
+    members, numbers = array("q"), dict[str, int]()
+    seen: set[str] = set()
+    for k, tar_path in enumerate(paths):
+        tar = PlainFile(tar_path)
+        tars.append(tar)
+        for group in _scan(tar):
+            if group.key in seen:
+                raise SourceError(
+                    f"{tar_path}: the key {printable(group.key)} is in another tar too"
+                )
+            seen.add(group.key)
+            names.append(group.key)
+            tar_of.append(k)
+            for name, member in group.members.items():
+                members.extend((numbers.setdefault(name, len(numbers)), member.offset, member.size))
+            starts.append(len(members) // 3)
+    if not names:
+        raise SourceError(f"{path}: no samples in its {len(tars)} tars")
+    return WebDatasetSource(
+        root=paths[0].parent,
+        tars=tars,
+        names=names,
+        tar_of=np.array(tar_of),
+        starts=np.array(starts),
+        members=np.array(members, np.int64).reshape(-1, 3),
+        fields=list(numbers),
+    )
+
+
+def _scan(tar: PlainFile) -> Iterator[Group]:
+    fd = tar.open()
+    try:
+        yield from group_members(scan_tar(fd))
+    except SourceError as error:
+        raise SourceError(f"{tar.path}: {error}") from None
+    finally:
+        os.close(fd)
+
+
+def find_tars(path: str | os.PathLike[str]) -> list[Path]:
+    """The tars that a path, a folder or a brace pattern stands for."""
+    text = os.fspath(path)
+    if has_braces(text) and not os.path.exists(text):
+        tars = [Path(name) for name in expand_braces(text)]
+    elif os.path.isdir(text):
+        tars = sorted(p for p in Path(text).iterdir() if p.name.endswith(SUFFIXES))
+    else:
+        tars = [Path(text)]
+    for tar in tars:
+        if not tar.is_file():
+            raise SourceError(f"{tar}: no such file")
+    if not tars:
+        raise SourceError(f"{text}: no .tar files in it")
+    return tars

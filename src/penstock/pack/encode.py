@@ -1,0 +1,62 @@
+"""Decoded arrays as images, on request: `.npy` fields that hold pixels are encoded before packing."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, replace
+
+import numpy as np
+from PIL import Image
+
+from penstock.errors import SourceError
+from penstock.sample import Sample
+
+
+@dataclass(frozen=True)
+class Encode:
+    """As `png`, without loss, or as `jpg`; `channels` is the order of the colours in the arrays."""
+
+    kind: str = "png"
+    channels: str = "bgr"
+    quality: int = 95
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("png", "jpg"):
+            raise ValueError(f"kind is {self.kind!r}; it must be 'png' or 'jpg'")
+        if self.channels not in ("bgr", "rgb"):
+            raise ValueError(f"channels is {self.channels!r}; it must be 'bgr' or 'rgb'")
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"quality is {self.quality}; it must be from 1 to 100")
+
+
+def encode_sample(sample: Sample, encode: Encode) -> Sample:
+    """The sample with its arrays of pixels as images; other arrays stay what they are."""
+    fields = {}
+    for name, data in sample.items():
+        head, _, last = name.rpartition(".")
+        pixels = _read_pixels(data) if last == "npy" else None
+        if pixels is None:
+            fields[name] = data
+        else:
+            fields[f"{head}.{encode.kind}" if head else encode.kind] = _encode(pixels, encode)
+    return replace(sample, fields=fields)
+
+
+def _read_pixels(data: bytes) -> np.ndarray | None:
+    """uint8 of shape (H, W) or (H, W, 3), not empty; None if the array is something else."""
+    try:
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, OSError, EOFError, MemoryError) as error:
+        raise SourceError(f"not a readable .npy: {error!s:.100}") from None
+    is_image = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)
+    return array if array.dtype == np.uint8 and is_image and array.size else None
+
+
+def _encode(pixels: np.ndarray, encode: Encode) -> bytes:
+    if pixels.ndim == 3 and encode.channels == "bgr":
+        pixels = pixels[:, :, ::-1]
+    out = io.BytesIO()
+    options = {"quality": encode.quality} if encode.kind == "jpg" else {}
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    image.save(out, "JPEG" if encode.kind == "jpg" else "PNG", **options)
+    return out.getvalue()

@@ -1,0 +1,76 @@
+"""Writing samples back into the layouts of others, so that nobody is locked in.
+
+  folder      an image folder: a directory per class; videos as 20BN has them, a folder of frames each
+  gulp        a GulpIO directory of videos or images, which must be JPEGs
+  lmdb        an LMDB file of tensorpack's: [bytes of the image, label], pickled
+  webdataset  plain tars
+
+Encoded bytes go out as they are, in the order of the samples. What is written appears under its name
+when it is whole; a name that is taken is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.errors import PackError
+from penstock.pack.durable import sync_folder, temporary_name
+from penstock.pack.outgoing import Classes
+from penstock.pack.to_folder import write_folder
+from penstock.pack.to_gulp import write_gulp
+from penstock.pack.to_lmdb import write_lmdb
+from penstock.pack.to_webdataset import write_webdataset
+from penstock.sample import Sample
+
+EXPORTS: dict[str, Callable[[Iterable[Sample], Path, Classes], int]] = {
+    "folder": write_folder,
+    "gulp": write_gulp,
+    "lmdb": write_lmdb,
+    "webdataset": write_webdataset,
+}
+"""How each layout is written, by the name that `--to` takes."""
+
+
+def export_samples(
+    samples: Iterable[Sample],
+    out: str | os.PathLike[str],
+    *,
+    to: str,
+    classes: Sequence[str] | None = None,
+) -> int:
+    """Writes samples to the new folder, or file, `out` in the layout `to`; how many there were.
+
+    dataset = open_dataset("shards/train")
+    export_samples(dataset, "train.lmdb", to="lmdb", classes=dataset.classes)
+    """
+    if to not in EXPORTS:
+        raise ValueError(f"to is {to!r}; it must be one of {', '.join(EXPORTS)}")
+    with _new_place(Path(out)) as place:
+        return EXPORTS[to](samples, place, classes)
+
+
+@contextmanager
+def _new_place(out: Path) -> Iterator[Path]:
+    """A temporary path that becomes `out` at the end, and is removed if anything goes wrong."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise PackError(f"{out}: exists already; choose another name")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    place = temporary_name(out)
+    if place.exists():
+        raise PackError(f"{place}: left by an export that was stopped; remove it")
+    try:
+        yield place
+        if out.exists():
+            out.rmdir()
+        os.rename(place, out)
+        sync_folder(out.parent)
+    except BaseException:
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,60 @@
+"""Writing an image folder: a directory per class, and beside each image its other fields.
+
+Videos are written as 20BN has them: `frames/<id>/00001.jpg` and so on, with `list.csv` of `id;label`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from penstock.errors import PackError
+from penstock.formats.keys import make_key
+from penstock.formats.names import printable, unescape_key
+from penstock.pack.outgoing import Classes, class_name, data_fields, strip_padding, write_new
+from penstock.sample import Sample, is_video_field
+
+
+def _safe_path(key: str) -> str:
+    """The path that a key was made from; the key itself where that would lead out of the folder."""
+    path = unescape_key(key)
+    parts = path.split("/")
+    return make_key(path) if "\0" in path or any(p in ("", ".", "..") for p in parts) else path
+
+
+def _safe_name(name: str) -> str:
+    """The name of a class as that of a folder."""
+    is_safe = name not in ("", ".", "..") and "/" not in name and "\0" not in name
+    return name if is_safe else make_key(name).replace("/", "%2F")
+
+
+def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
+    place.mkdir()
+    count, lines = 0, []
+    for sample in samples:
+        path = _safe_path(sample.key)
+        videos = [name for name in sample if is_video_field(name)]
+        if videos:
+            lines.append(_write_frames(sample, videos[0], place / "frames" / path, classes))
+        else:
+            if sample.label is not None:
+                folder = _safe_name(class_name(sample.label, classes))
+                path = path if path.startswith(f"{folder}/") else f"{folder}/{path}"
+            for field, data in data_fields(sample).items():
+                write_new(place / f"{path}.{field}", data)
+        count += 1
+    if lines:
+        write_new(place / "list.csv", "".join(lines).encode())
+    return count
+
+
+def _write_frames(sample: Sample, field: str, folder: Path, classes: Classes) -> str:
+    """The frames of a video as files; its line in the listing."""
+    for number, frame in enumerate(sample.split_frames(field), 1):
+        write_new(folder / f"{number:05d}.jpg", strip_padding(frame))
+    name = _safe_path(sample.key)
+    if ";" in name or "\n" in name:
+        raise PackError(f"{printable(name)}: an id with a semicolon does not fit into the listing")
+    return (
+        f"{name};{class_name(sample.label, classes)}\n" if sample.label is not None else f"{name}\n"
+    )

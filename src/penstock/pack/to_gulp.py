@@ -1,0 +1,67 @@
+"""Writing a GulpIO directory of videos, or of images as videos of one frame. All must be JPEGs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
+from pathlib import Path
+
+from penstock.errors import PackError
+from penstock.formats.names import printable, unescape_key
+from penstock.pack.outgoing import Classes, class_name, strip_padding, write_new
+from penstock.sample import Sample, is_image_field, is_video_field
+
+_VIDEOS_PER_CHUNK = 100  # GulpIO's own default
+
+
+def write_gulp(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
+    place.mkdir()
+    numbers = {name: k for k, name in enumerate(classes or ())}
+    total, rest = 0, iter(samples)
+    for chunk in count():
+        written = _write_chunk(rest, place, chunk, classes, numbers)
+        total += written
+        if not written:
+            break
+    if numbers:
+        write_new(place / "label2idx.json", json.dumps(numbers).encode())
+    return total
+
+
+def _write_chunk(
+    samples: Iterator[Sample], place: Path, number: int, classes: Classes, numbers: dict[str, int]
+) -> int:
+    """The next samples as one chunk, data before metadata; how many there were. Notes new labels."""
+    # Zero-padded, as GulpIO reads chunks in the order of their names.
+    data, meta = place / f"data_{number:06d}.gulp", place / f"meta_{number:06d}.gmeta"
+    videos: dict[str, object] = {}
+    with open(data, "xb") as file:
+        for sample in islice(samples, _VIDEOS_PER_CHUNK):
+            places = []
+            for frame in _gulp_frames(sample):
+                pad = -len(frame) % 4
+                places.append([file.tell(), pad, len(frame) + pad])
+                file.write(frame + bytes(pad))
+            name = unescape_key(sample.key)
+            entry: dict[str, object] = {"id": name}
+            if sample.label is not None:
+                label = class_name(sample.label, classes)
+                numbers.setdefault(label, sample.label)
+                entry |= {"label": label, "idx": sample.label}
+            videos[name] = {"frame_info": places, "meta_data": [entry]}
+    if videos:
+        write_new(meta, json.dumps(videos).encode())
+    else:
+        data.unlink()
+    return len(videos)
+
+
+def _gulp_frames(sample: Sample) -> list[bytes]:
+    for name in sample:
+        if is_video_field(name):
+            return [strip_padding(frame) for frame in sample.split_frames(name)]
+    images = [name for name in sample if is_image_field(name)]
+    if images != ["jpg"]:
+        raise PackError(f"{printable(sample.key)}: a gulp holds one JPEG or video, not {images}")
+    return [sample["jpg"]]

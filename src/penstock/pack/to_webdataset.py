@@ -1,0 +1,51 @@
+"""Writing WebDataset tars: plain, without an index."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+from penstock.formats.webdataset import FRAMES
+from penstock.pack.outgoing import Classes
+from penstock.pack.tar import END, member_header, padding
+from penstock.sample import Sample
+
+_SHARD_SIZE = 256 << 20
+
+
+def write_webdataset(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
+    place.mkdir()
+    count, number = 0, 0
+    file: IO[bytes] | None = None
+    try:
+        for sample in samples:
+            if file is None or file.tell() >= _SHARD_SIZE:
+                if file is not None:
+                    _end_tar(file)
+                file = open(place / f"shard-{number:06d}.tar", "xb")  # noqa: SIM115
+                number += 1
+            fields = dict(sample.fields)
+            if sample.label is not None:
+                fields.setdefault("cls", b"%d" % sample.label)
+            for name, sizes in sample.frames.items():
+                fields.setdefault(name + FRAMES, json.dumps(list(sizes)).encode())
+            for name, data in fields.items():
+                header = member_header(f"{sample.key}.{name}", len(data))
+                file.write(header + data + padding(len(data)))
+            count += 1
+        if file is not None:
+            _end_tar(file)
+    finally:
+        if file is not None:
+            file.close()
+    return count
+
+
+def _end_tar(file: IO[bytes]) -> None:
+    file.write(END)
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()

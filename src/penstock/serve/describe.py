@@ -1,0 +1,55 @@
+"""`print(loader)`: where each step of the transform runs, and why there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.run.stage import name_of
+from penstock.serve.pipeline import Pipeline
+
+_WIDEST = 52
+
+
+def describe_loader(
+    title: str, pipeline: Pipeline, workers: int, collate_fn: Any, threads: int
+) -> str:
+    """The title, then a line a step."""
+    rows = [("decode", _describe_decoding(pipeline, workers), "")]
+    rows += [
+        (_name(line.step), _describe_place(line.where, workers, threads), line.why)
+        for line in pipeline.lines
+    ]
+    if collate_fn is not None:
+        why = "it gets the samples after all steps"
+        rows.append((f"collate_fn {_name(collate_fn)}", _describe_place("Python", workers, 0), why))
+    rows[0] = (rows[0][0], rows[0][1].format(threads=threads), rows[0][2])
+    width = max(len(name) for name, _, _ in rows)
+    lines = [
+        f"  {name:{width}}  {where}{': ' + why if why else ''}".rstrip()
+        for name, where, why in rows
+    ]
+    return "\n".join([title, *lines])
+
+
+def _describe_decoding(pipeline: Pipeline, workers: int) -> str:
+    if pipeline.recipe is not None:
+        return "core, {threads} threads"
+    return "core, " + _describe_place("Python", workers, 0).partition(", ")[2]
+
+
+def _describe_place(where: str, workers: int, threads: int) -> str:
+    if where == "Python":
+        place = f"{workers} worker{'s' * (workers != 1)}" if workers else "the iterating thread"
+        return f"Python, {place}"
+    if where == "core":
+        return f"core, {threads} threads"
+    return "core, in Python's place" if where == "core, worker" else "core, on what Python returns"
+
+
+def _name(step: Any) -> str:
+    """A step in one line: its repr, if that is made for people, else the name of the function."""
+    text = repr(step)
+    if text.startswith("<"):
+        text = name_of(step)
+    text = " ".join(text.split())
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

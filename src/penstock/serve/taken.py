@@ -1,0 +1,78 @@
+"""What the core has taken over of a transform so far, and what an image is after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.render import Output
+from penstock.render.options import BYTES
+from penstock.serve.recipe import Recipe, compile_recipe
+from penstock.serve.torchvision import AsBytes, AsFloats, Form, Keep, Meaning, Standardize
+from penstock.serve.transforms import (
+    CenterCrop,
+    ColorJitter,
+    Lighting,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+    Transform,
+)
+
+_ORDER = (
+    RandomResizedCrop,
+    Resize,
+    CenterCrop,
+    RandomHorizontalFlip,
+    ColorJitter,
+    Lighting,
+    Normalize,
+)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the core has taken over so far, and what an image is then."""
+
+    transforms: tuple[Transform, ...] = ()
+    form: Form = "pil"
+    image: bool = False
+    """Whether a tensor is of torchvision's own class."""
+    output: Output = BYTES
+
+    def add(self, meaning: Meaning) -> Taken | str:
+        """With one step more, or why the core cannot do it after the others."""
+        if isinstance(meaning, AsBytes):
+            return replace(self, form="bytes", image=meaning.image)
+        if isinstance(meaning, AsFloats):
+            output = Output("float32", reciprocal=meaning.reciprocal)
+            return replace(self, form="floats", output=output)
+        if isinstance(meaning, Standardize):
+            if any(self.output.mean) or self.output.std != (1.0, 1.0, 1.0):
+                return "the core normalises once"
+            return replace(self, output=replace(self.output, mean=meaning.mean, std=meaning.std))
+        if isinstance(meaning, Keep):
+            return replace(self, image=self.image and not meaning.pure)
+        if isinstance(meaning, Normalize):
+            output = Output(meaning.dtype, meaning.mean, meaning.std)
+            if self.form != "pil":
+                return "the core normalises once"
+            return replace(self, form="floats", output=output)
+        if not _fits(meaning, {type(taken) for taken in self.transforms}):
+            return "the core crops once and first, then flips once and changes colours once"
+        return replace(self, transforms=(*self.transforms, meaning))
+
+    def compile(self, common_size: tuple[int, int] | None) -> Recipe:
+        """The recipe. Flips go before colours, which gives the same: no colour depends on place."""
+        ordered = sorted(self.transforms, key=lambda step: _ORDER.index(type(step)))
+        return compile_recipe(ordered, common_size)
+
+
+def _fits(meaning: Transform, before: set[type]) -> bool:
+    if isinstance(meaning, (RandomResizedCrop, Resize)):
+        return not before
+    if isinstance(meaning, CenterCrop):
+        return before <= {Resize}
+    if isinstance(meaning, ColorJitter) and Lighting in before:
+        return False
+    return type(meaning) not in before

@@ -1,0 +1,84 @@
+"""The commands on layouts of others: info and show without packing, pack, index and export."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+LAYOUTS = {
+    "efficient-pytorch": ("lmdb", 74, ["jpg"]),
+    "gulp": ("gulp", 12, ["mjpg"]),
+    "gulp-source": ("frames", 12, ["mjpg"]),
+    "tensorpack-arrays/list.lmdb": ("lmdb", 16, ["npy"]),
+    "unified-doc": (
+        "unified-doc",
+        3,
+        ["d1.label.npy", "d1.npy", "d2.label.npy", "d2.npy", "di.npy", "w1.npy"],
+    ),
+    "webdataset/train-{000000..000001}.tar": ("webdataset", 80, ["cls", "jpg", "json"]),
+}
+
+
+def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penstock", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_info_and_show_work_without_packing(shared: Path, tmp_path: Path, name: str) -> None:
+    path = shared / "fixtures" / name
+    result = penstock("info", path, "--json")
+    assert result.returncode == 0, result.stderr
+    content = json.loads(result.stdout)
+    assert (content["format"], content["samples"], content["fields"]) == LAYOUTS[name]
+    sheet = tmp_path / "sheet.png"
+    assert penstock("show", path, "--out", sheet, "--count", 6).returncode == 0
+    with Image.open(sheet) as image:
+        assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 50, "there are pictures on it"
+
+
+def test_a_hostile_sample_is_shown_as_unreadable(shared: Path, tmp_path: Path) -> None:
+    path = shared / "fixtures/hostile/lmdb/exec-eval.lmdb"
+    assert json.loads(penstock("info", path, "--json").stdout)["kinds"] == {
+        "baseline": 5,
+        "damaged": 1,
+    }
+    assert penstock("show", path, "--out", tmp_path / "a.png").returncode == 0
+
+
+def test_the_layout_can_be_named_and_a_wrong_name_is_refused(shared: Path) -> None:
+    path = shared / "fixtures/unified-doc/warp24.lmdb"
+    content = json.loads(penstock("info", path, "--json", "--format", "lmdb").stdout)
+    assert (content["format"], content["samples"]) == ("lmdb", 12)
+    assert penstock("info", path, "--format", "zip").returncode == 2
+
+
+def test_index_then_export_goes_from_lmdb_to_a_folder(shared: Path, tmp_path: Path) -> None:
+    path = shared / "fixtures/efficient-pytorch/val.lmdb"
+    assert penstock("index", path, "--out", tmp_path / "index").returncode == 0
+    result = penstock("export", tmp_path / "index", tmp_path / "out", "--to", "folder", "--json")
+    assert json.loads(result.stdout) == {
+        "path": str(tmp_path / "out"),
+        "to": "folder",
+        "samples": 74,
+    }
+    assert len(list((tmp_path / "out").rglob("*.jpg"))) == 74
+
+
+def test_pack_takes_any_layout_and_encodes_on_request(shared: Path, tmp_path: Path) -> None:
+    path = shared / "fixtures/tensorpack-arrays/list.lmdb"
+    result = penstock("pack", path, tmp_path / "p", "--encode", "png", "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["kinds"] == {"png": 16}
+
+
+def test_an_error_is_one_line_that_names_file_and_reason(shared: Path) -> None:
+    result = penstock("info", shared / "fixtures/hostile/lmdb/struct-half.lmdb")
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "struct-half.lmdb: truncated: its last page is 12" in result.stderr

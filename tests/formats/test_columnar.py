@@ -1,0 +1,113 @@
+"""Parquet and Arrow files with images in a column."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from formats.making import make_table, photos, write_arrow, write_parquet
+from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.arrow_files import open_arrow
+from penstock.formats.parquet import open_parquet
+
+
+def test_rows_have_the_bytes_label_and_columns_of_the_table(tmp_path: Path) -> None:
+    images = photos(7)
+    for source in (
+        open_parquet(write_parquet(tmp_path / "a.parquet", images)),
+        open_arrow(write_arrow(tmp_path / "a.arrow", images)),
+    ):
+        assert source.classes == ["cat", "dog", "owl"]
+        assert list(source.names) == [f"{i}.jpg" for i in range(7)]
+        assert list(source.ignored) == ["column boxes"]
+        for i, data in enumerate(images):
+            sample = source.read(i)
+            assert (sample["jpg"], sample.label, sample.key) == (data, i % 3, str(i))
+            assert sample.columns == {"score": i / 2}
+
+
+def test_a_column_of_bare_bytes_will_do(tmp_path: Path) -> None:
+    images = photos(4)
+    source = open_parquet(write_parquet(tmp_path / "x.parquet", images, struct_column=False))
+    assert [source.read(i)["jpg"] for i in range(4)] == images
+    assert source.names[2] == "x/000002"
+    assert source.classes is None
+
+
+def test_text_labels_are_numbered_in_sorted_order(tmp_path: Path) -> None:
+    table = pa.table({"image": photos(3), "label": ["dog", "cat", None]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = open_parquet(tmp_path / "a.parquet")
+    assert source.classes == ["cat", "dog"]
+    assert [source.read(i).label for i in range(3)] == [1, 0, None]
+
+
+def test_several_image_columns_are_several_fields(tmp_path: Path) -> None:
+    left, right = photos(2)
+    pq.write_table(pa.table({"left": [left], "right": [right]}), tmp_path / "a.parquet")
+    assert dict(open_parquet(tmp_path / "a.parquet").read(0)) == {
+        "left.jpg": left,
+        "right.jpg": right,
+    }
+
+
+def test_a_path_without_bytes_and_a_null_are_errors(tmp_path: Path) -> None:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = [{"bytes": None, "path": "a.jpg"}, None, {"bytes": b"<html>", "path": "b"}]
+    table = pa.table({"image": pa.array(rows, kind)})
+    sink = str(tmp_path / "a.arrow")
+    with pa.OSFile(sink, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    source = open_arrow(tmp_path / "a.arrow")
+    for i, reason in enumerate(("only the path 'a.jpg'", "null", "no image: it begins with")):
+        with pytest.raises(SourceError, match=reason):
+            source.read(i)
+
+
+def test_damaged_files_are_errors_that_name_them(tmp_path: Path) -> None:
+    parquet = write_parquet(tmp_path / "a.parquet", photos(4))
+    arrow = write_arrow(tmp_path / "a.arrow", photos(4))
+    for path, open_it in ((parquet, open_parquet), (arrow, open_arrow)):
+        whole = path.read_bytes()
+        for size in (0, 8, len(whole) // 2):
+            path.write_bytes(whole[:size])
+            with pytest.raises(SourceError, match=path.name):
+                open_it(path)
+
+
+def test_an_arrow_offset_that_leads_outside_is_found_before_it_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    batch = pa.record_batch([pa.array([b"abcd", b"efgh"])], ["image"])
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data = path.read_bytes()
+    lying = data.replace(struct.pack("<3i", 0, 4, 8), struct.pack("<3i", 0, 4, 1 << 30))
+    assert lying != data
+    path.write_bytes(lying)
+    with pytest.raises(SourceError, match="a.arrow"):
+        open_arrow(path)
+
+
+def test_a_table_without_images_is_an_error(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match="no column of encoded images"):
+        open_parquet(tmp_path / "a.parquet")
+
+
+def test_an_arrow_file_that_becomes_shorter_is_an_error_not_a_crash(tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "a.arrow", photos(4))
+    source = open_arrow(path)
+    path.write_bytes(b"")
+    with pytest.raises(SourceChangedError, match="changed"):
+        source.read(3)
+
+
+def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", photos(2))
+    pq.write_table(make_table(photos(2)).drop_columns(["score"]), tmp_path / "b.parquet")
+    with pytest.raises(SourceError, match="b.parquet: its columns are not those of the first"):
+        open_parquet(tmp_path)

@@ -1,0 +1,71 @@
+"""20BN's listings of videos that are folders of frames."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from formats.fixtures import FIXTURES, expected, sha256
+from formats.making import photos
+from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.detect import open_source
+from penstock.formats.frames import open_frames
+
+
+def test_every_frame_is_the_file_that_lies_there(shared: Path) -> None:
+    source, videos = open_frames(FIXTURES / "gulp-source/list.csv"), expected("gulp-source")
+    assert source.classes == sorted({video["label"] for video in videos["videos"]})
+    for i, video in enumerate(videos["videos"]):
+        sample = source.read(i)
+        assert sample.key == video["id"]
+        assert source.classes[sample.label] == video["label"]
+        assert [sha256(f) for f in sample.split_frames()] == [f["sha256"] for f in video["frames"]]
+
+
+def make_videos(root: Path, listing: str) -> Path:
+    for name in ("7", "8"):
+        (root / name).mkdir(parents=True)
+        for k, data in enumerate(photos(3)):
+            (root / name / f"{k:05d}.jpg").write_bytes(data)
+    (root / "list.csv").write_text(listing)
+    return root / "list.csv"
+
+
+def test_the_folder_may_be_named_beside_the_listing(tmp_path: Path) -> None:
+    listing = make_videos(tmp_path / "videos", "7;5\n8;6\n")
+    moved = tmp_path / "elsewhere.csv"
+    listing.rename(moved)
+    source = open_source(tmp_path / "videos", listing=moved)
+    assert [source.read(i).label for i in range(2)] == [5, 6]
+    assert source.classes is None
+
+
+@pytest.mark.parametrize(
+    ("listing", "reason"),
+    [
+        ("7;a\n7;b\n", "line 2: 7 listed twice"),
+        ("../x;a\n", "line 1: '../x' is not the name of a folder"),
+        ("7;a\n9;b\n", "9: No such file"),
+        ("7;a;b\n", "7 has 3 entries"),
+        (";\n", "is not the name of a folder"),
+    ],
+)
+def test_a_wrong_line_is_an_error_that_names_it(tmp_path: Path, listing: str, reason: str) -> None:
+    with pytest.raises(SourceError, match=reason):
+        open_frames(make_videos(tmp_path, listing))
+
+
+def test_frames_that_change_after_listing_are_an_error(tmp_path: Path) -> None:
+    source = open_frames(make_videos(tmp_path, "7;a\n"))
+    os.utime(tmp_path / "7/00001.jpg", ns=(0, 1 << 62))
+    with pytest.raises(SourceChangedError, match="changed"):
+        source.read(0)
+
+
+def test_a_frame_that_is_no_jpeg_is_an_error(tmp_path: Path) -> None:
+    listing = make_videos(tmp_path, "7;a\n")
+    (tmp_path / "7/00001.jpg").write_bytes(b"GIF89a")
+    with pytest.raises(SourceError, match="00001.jpg is not a JPEG"):
+        open_frames(listing).read(0)

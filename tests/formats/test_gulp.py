@@ -1,0 +1,84 @@
+"""GulpIO directories: as GulpIO wrote them, and hostile ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.fixtures import FIXTURES, expected, hostile, sha256
+from formats.making import photos, write_gulp
+from penstock.errors import SourceError
+from penstock.formats.gulp import open_gulp
+
+
+@pytest.mark.parametrize("name", ["gulp", "gulp-12chunks"])
+def test_every_frame_is_the_one_that_gulpio_wrote(shared: Path, name: str) -> None:
+    source, wanted = open_gulp(FIXTURES / name), expected(name)
+    videos = [video for chunk in wanted["chunks"] for video in chunk["videos"]]
+    assert list(source.names) == [video["id"] for video in videos]
+    for i, video in enumerate(videos):
+        sample = source.read(i)
+        assert [sha256(f) for f in sample.split_frames()] == [f["sha256"] for f in video["frames"]]
+        assert sample.label == wanted["label2idx"][video["meta_data"][0]["label"]]
+        located = source.locate(i)
+        assert located.offsets == {"mjpg": video["frames"][0]["offset"]}
+        assert located.sample.frames["mjpg"] == [f["length_incl_pad"] for f in video["frames"]]
+
+
+def read_all(path: Path) -> dict[str, Any]:
+    source = open_gulp(path)
+    found: dict[str, Any] = {}
+    for i, name in enumerate(source.names):
+        try:
+            found[name] = source.read(i)
+        except SourceError as error:
+            found[name] = error
+    return found
+
+
+@pytest.mark.parametrize("entry", hostile("gulp"), ids=lambda entry: entry["dir"][5:])
+def test_a_hostile_video_is_an_error_and_the_others_stay_readable(
+    entry: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, must = FIXTURES / "hostile" / entry["dir"], entry["must"]
+    try:
+        found = read_all(path)
+    except SourceError as error:
+        assert str(path) in str(error)
+        assert "v1" not in must
+        return
+    if must == "error":
+        assert all(isinstance(sample, SourceError) for sample in found.values())
+    if "v1" in must:
+        assert len(found["v1"].split_frames()) == 4
+    if "v2 an error naming id and file" in must:
+        assert isinstance(found["v2"], SourceError)
+        assert "_0.g" in str(found["v2"])
+    if "readable" in must and "v2" not in must:
+        assert all(sample.fields for sample in found.values())
+    assert not (tmp_path / "PWNED").exists()
+
+
+def test_ids_are_only_keys_whatever_they_look_like(shared: Path) -> None:
+    keys = [sample.key for sample in read_all(FIXTURES / "hostile/gulp/id-traversal").values()]
+    assert keys == ["%2E%2E%2F%2E%2E%2FPWNED", "%2Fabs"]
+
+
+def test_ids_of_one_frame_each_are_images(tmp_path: Path) -> None:
+    images = photos(3)
+    path = write_gulp(
+        tmp_path / "g", {str(i): [data] for i, data in enumerate(images)}, dict.fromkeys("012", "x")
+    )
+    source = open_gulp(path)
+    assert [source.read(i)["jpg"] for i in range(3)] == images
+    assert source.locate(1).sample["jpg"] == images[1]
+
+
+def test_frames_that_lie_apart_are_packed_but_not_indexed(shared: Path) -> None:
+    source = open_gulp(FIXTURES / "hostile/gulp/overlap")
+    assert len(source.read(1).split_frames()) == 3
+    with pytest.raises(SourceError, match="do not follow one another; pack it instead"):
+        source.locate(1)

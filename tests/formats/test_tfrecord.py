@@ -1,0 +1,107 @@
+"""TFRecord files of tf.train.Example."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formats.making import make_example, photos, write_tfrecord
+from penstock.errors import SourceError
+from penstock.formats.tfrecord import is_tfrecord, open_tfrecord, parse_example
+
+
+def write(tmp_path: Path, *examples: dict[str, object]) -> Path:
+    return write_tfrecord(tmp_path / "a.tfrecord", [make_example(example) for example in examples])
+
+
+def test_an_example_written_out_by_hand_is_read() -> None:
+    """{"label": 3, "f": 0.5, "b": b"xyz"} in protobuf's wire format, lists packed."""
+    data = bytes.fromhex(
+        "0a2d0a0e0a056c6162656c12051a030a01030a0d0a01661208120"
+        "60a040000003f0a0c0a016212070a050a0378797a"
+    )
+    assert parse_example(data) == {"label": [3], "f": [0.5], "b": [b"xyz"]}
+
+
+def test_image_label_and_the_rest_are_told_apart(tmp_path: Path) -> None:
+    image = photos(1)[0]
+    path = write(
+        tmp_path,
+        {
+            "image/encoded": image,
+            "image/class/label": 7,
+            "image/height": 24,
+            "image/class/text": b"cat",
+            "box": [0.5, 0.25],
+            "offset": -1,
+        },
+    )
+    sample = open_tfrecord(path).read(0)
+    assert (sample.label, list(sample), sample["jpg"]) == (7, ["jpg", "json"], image)
+    assert json.loads(sample["json"]) == {
+        "image/height": 24,
+        "image/class/text": "cat",
+        "box": [0.5, 0.25],
+        "offset": -1,
+    }
+
+
+def test_several_images_are_several_fields(tmp_path: Path) -> None:
+    left, right = photos(2)
+    sample = open_tfrecord(write(tmp_path, {"left": left, "right": right})).read(0)
+    assert (sample["left.jpg"], sample["right.jpg"], sample.label) == (left, right, None)
+
+
+def test_a_record_without_an_image_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"no encoded image among its features \['label'\]"):
+        open_tfrecord(write(tmp_path, {"label": 1})).read(0)
+
+
+def test_a_changed_byte_is_found_by_the_checksum(tmp_path: Path) -> None:
+    path = write(tmp_path, *({"image": data, "label": 1} for data in photos(3)))
+    data = bytearray(path.read_bytes())
+    data[500] ^= 1
+    path.write_bytes(data)
+    source = open_tfrecord(path)
+    with pytest.raises(SourceError, match="a.tfrecord, byte 12: the record's checksum is wrong"):
+        source.read(0)
+    assert source.read(1).label == 1
+
+
+def test_a_lying_length_or_a_cut_file_is_an_error_with_its_place(tmp_path: Path) -> None:
+    path = write(tmp_path, *({"image": data} for data in photos(2)))
+    whole = path.read_bytes()
+    for size in (5, 12, 100, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(SourceError, match="byte"):
+            open_tfrecord(path)
+    path.write_bytes(b"\xff" * 8 + whole[8:])
+    assert not is_tfrecord(path)
+    with pytest.raises(SourceError, match="byte 0: not the beginning of a record"):
+        open_tfrecord(path)
+
+
+@given(data=st.binary(max_size=200))
+def test_bytes_that_are_no_example_are_an_error_and_nothing_else(data: bytes) -> None:
+    try:
+        parse_example(data)
+    except SourceError:
+        pass
+
+
+def test_gzipped_records_are_read_but_not_indexed(tmp_path: Path) -> None:
+    import gzip
+
+    plain = write(tmp_path, {"image": photos(1)[0], "label": 2})
+    packed = tmp_path / "b.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    os.unlink(plain)
+    source = open_tfrecord(packed)
+    assert source.read(0).label == 2
+    with pytest.raises(SourceError, match="compressed; pack it"):
+        source.locate(0)

@@ -1,0 +1,106 @@
+"""WebDataset tars as WebDataset wrote them, and hostile ones."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.fixtures import FIXTURES, expected, hostile, sha256
+from formats.making import photos, write_tar
+from penstock.errors import SourceError
+from penstock.formats.brace import expand_braces
+from penstock.formats.webdataset import open_webdataset
+
+
+@pytest.mark.parametrize("name", ["webdataset", "webdataset-dense"])
+def test_every_field_is_the_one_that_webdataset_wrote(shared: Path, name: str) -> None:
+    source = open_webdataset(FIXTURES / name)
+    samples = [sample for file in expected(name)["files"] for sample in file["samples"]]
+    assert list(source.names) == [sample["key"] for sample in samples]
+    for i, wanted in enumerate(samples):
+        sample = source.read(i)
+        assert {n: sha256(d) for n, d in sample.items()} == {
+            n: field["sha256"] for n, field in wanted["fields"].items()
+        }
+        assert sample.label == wanted.get("label")
+
+
+def test_patterns_name_numbers_with_their_zeros_and_choices() -> None:
+    assert expand_braces("a-{08..11}.tar") == ["a-08.tar", "a-09.tar", "a-10.tar", "a-11.tar"]
+    assert expand_braces("{x,y}/{0..1}") == ["x/0", "x/1", "y/0", "y/1"]
+    with pytest.raises(SourceError, match="not a range"):
+        expand_braces("{9..3}")
+
+
+def test_a_pattern_that_names_a_missing_tar_is_an_error(shared: Path) -> None:
+    with pytest.raises(SourceError, match="train-000003.tar: no such file"):
+        open_webdataset(FIXTURES / "webdataset/train-{000000..000003}.tar")
+
+
+READABLE = {  # tar: samples, of those without an error
+    "base256-ok": 2, "concatenated": 3, "contiguous-and-unknown-types": 2, "good": 6, "links": 2,
+    "name-case": 2, "name-noext": 1, "no-eof-blocks": 6, "one-zero-block": 6, "size-base256-ok": 2,
+    "trailing-garbage": 6, "truncated-padding": 6, "missing-fields": 4, "many-fields": 1,
+}  # fmt: skip
+REFUSED = {
+    "bad-checksum", "bomb-zeros", "dup-key-adjacent", "dup-key-apart", "dup-key-case", "empty",
+    "gnu-longname-1GB", "gnu-sparse", "interleaved-keys", "not-a-tar", "only-eof", "pax-header-1GB",
+    "pax-size-huge", "pax-size-negative", "random", "size-8GiB-octal", "size-base256-huge",
+    "size-base256-negative", "size-garbage", "size-too-big", "size-too-small", "truncated-data",
+    "truncated-gzip", "truncated-header", "zero-block-inside",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", hostile("tar"), ids=lambda entry: entry["file"][4:])
+def test_a_hostile_tar_is_an_error_or_gives_whole_samples(entry: dict[str, Any]) -> None:
+    path = FIXTURES / "hostile" / entry["file"]
+    name = path.name.partition(".")[0]
+    try:
+        source = open_webdataset(path)
+    except SourceError as error:
+        assert path.name in str(error)
+        assert name not in READABLE
+        return
+    assert name not in REFUSED
+    samples = []
+    for i in range(min(100, len(source.names))):
+        try:
+            samples.append(source.read(i))
+        except SourceError as error:
+            assert "not a whole number" in str(error)
+    for sample in samples:
+        assert not sample.key.startswith("/") and ".." not in sample.key.split("/")
+    if name in READABLE:
+        assert len(samples) == len(source.names) == READABLE[name]
+
+
+def test_plain_numbers_are_labels_and_other_texts_are_errors(shared: Path) -> None:
+    source = open_webdataset(FIXTURES / "hostile/tar/cls-fields.tar")
+    labels: list[int | None] = []
+    for i in range(len(source.names)):
+        try:
+            labels.append(source.read(i).label)
+        except SourceError as error:
+            assert source.names[i] in str(error)
+            labels.append(None)
+    known = [12, 3, -1, 5, 7]
+    assert [label for label in labels if label is not None] == known
+
+
+def test_a_key_in_two_tars_is_an_error_that_names_it(shared: Path) -> None:
+    with pytest.raises(SourceError, match=r"dup-across-2.tar: the key 000001 is in another tar"):
+        open_webdataset(FIXTURES / "hostile/tar/dup-across-{1,2}.tar")
+
+
+def test_a_compressed_tar_is_read_in_small_memory(tmp_path: Path) -> None:
+    noise = [photo * 2000 for photo in photos(40)]  # 80 MB that compress by a factor below 200
+    members = {f"{i}.jpg": data for i, data in enumerate(noise)}
+    path = write_tar(tmp_path / "a.tar.gz", members)
+    del members, noise
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    source = open_webdataset(path)
+    assert source.read(39)["jpg"].startswith(b"\xff\xd8\xff")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30 * 1024

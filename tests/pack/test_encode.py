@@ -1,0 +1,40 @@
+"""Decoded arrays are packed as they are, or encoded on request."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from penstock import Encode, open_dataset, open_source, pack_dataset
+
+
+def load(data: bytes) -> np.ndarray:
+    return np.load(io.BytesIO(data), allow_pickle=False)
+
+
+def test_pixels_become_png_without_loss_and_other_arrays_stay(shared: Path, tmp_path: Path) -> None:
+    path = shared / "fixtures/unified-doc"
+    pack_dataset(path, tmp_path / "p", order="source", encode=Encode("png"))
+    dataset = open_dataset(tmp_path / "p")
+    assert list(dataset.fields) == [
+        "d1.label.npy", "d1.png", "d2.label.npy", "d2.png", "di.png", "w1.png",
+    ]  # fmt: skip
+    sample, source = dataset[0], open_source(path).read(0)
+    with Image.open(io.BytesIO(sample["d1.png"])) as image:
+        assert np.array_equal(np.asarray(image)[:, :, ::-1], load(source["d1.npy"])), "BGR to RGB"
+    assert sample["d1.label.npy"] == source["d1.label.npy"]
+
+
+def test_without_being_asked_arrays_are_npy(shared: Path, tmp_path: Path) -> None:
+    pack_dataset(shared / "fixtures/tensorpack-arrays/odd.lmdb", tmp_path / "p", order="source")
+    assert list(open_dataset(tmp_path / "p").fields) == ["cls", "json", "npy"]
+
+
+def test_wrong_options_are_refused() -> None:
+    for options in ({"kind": "gif"}, {"channels": "xyz"}, {"quality": 0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            Encode(**options)

@@ -1,0 +1,222 @@
+"""Round trips: a source is packed, exported, and read by the rules of the layout it was exported to."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import hashlib
+import json
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from images import encode
+from penstock import (
+    MissingExtraError,
+    PackError,
+    Sample,
+    export_samples,
+    open_dataset,
+    open_source,
+    pack_dataset,
+)
+from penstock.formats.source import Source
+
+
+def packed(source: Source | Path, folder: Path) -> Any:
+    pack_dataset(source, folder, order="source")
+    return open_dataset(folder)
+
+
+def samples(source: Source) -> list[Sample]:
+    return [source.read(i) for i in range(len(source.names))]
+
+
+def read_tensorpack(path: Path) -> list[Any]:
+    """As tensorpack's LMDBSerializer.load does: the keys of `__keys__`, pickled values."""
+    lmdb = pytest.importorskip("lmdb")
+    environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False)
+    with environment, environment.begin() as transaction:
+        keys = pickle.loads(transaction.get(b"__keys__"))
+        assert keys == [b"%08d" % i for i in range(len(keys))]
+        assert transaction.stat()["entries"] == len(keys) + 1
+        return [pickle.loads(transaction.get(key)) for key in keys]
+
+
+def read_gulp(path: Path) -> list[tuple[str, list[bytes], dict[str, Any]]]:
+    """As GulpIO does: files in lexicographic order, JPEG = bytes[offset : offset + length - pad]."""
+    videos = []
+    pairs = zip(sorted(path.glob("data*.gulp")), sorted(path.glob("meta*.gmeta")), strict=True)
+    for data_path, meta_path in pairs:
+        data = data_path.read_bytes()
+        for name, entry in json.loads(meta_path.read_text()).items():
+            frames = [data[o : o + length - pad] for o, pad, length in entry["frame_info"]]
+            videos.append((name, frames, entry["meta_data"][0]))
+        offset, _, length = entry["frame_info"][-1]
+        assert offset + length == len(data)
+    return videos
+
+
+@pytest.mark.parametrize(
+    "name", ["tensorpack-pyarrow-2018", "efficient-pytorch", "sequential-imagenet/ILSVRC-val.lmdb"]
+)
+def test_lmdb_to_lmdb_keeps_bytes_labels_and_order(shared: Path, tmp_path: Path, name: str) -> None:
+    source = open_source(shared / "fixtures" / name)
+    export_samples(packed(source, tmp_path / "p"), tmp_path / "out.lmdb", to="lmdb")
+    found = read_tensorpack(tmp_path / "out.lmdb")
+    wanted = samples(source)
+    assert [(image.tobytes(), label) for image, label in found] == [
+        (sample["jpg"], sample.label) for sample in wanted
+    ]
+    assert all(image.dtype == np.uint8 and image.ndim == 1 for image, _ in found)
+    again = open_source(tmp_path / "out.lmdb")
+    assert [sample["jpg"] for sample in samples(again)] == [sample["jpg"] for sample in wanted]
+
+
+def test_samples_of_several_fields_become_dicts_in_lmdb(shared: Path, tmp_path: Path) -> None:
+    source = open_source(shared / "fixtures/webdataset-dense")
+    export_samples(samples(source), tmp_path / "out.lmdb", to="lmdb")
+    assert read_tensorpack(tmp_path / "out.lmdb") == [dict(s.fields) for s in samples(source)]
+    again = samples(open_source(tmp_path / "out.lmdb"))
+    assert [dict(sample) for sample in again] == [dict(sample) for sample in samples(source)]
+
+
+def test_gulp_to_gulp_keeps_every_frame_label_and_id(shared: Path, tmp_path: Path) -> None:
+    source = open_source(shared / "fixtures/gulp-12chunks")
+    dataset = packed(source, tmp_path / "p")
+    export_samples(dataset, tmp_path / "out", to="gulp", classes=dataset.classes)
+    original = read_gulp(shared / "fixtures/gulp-12chunks")
+    assert read_gulp(tmp_path / "out") == original
+    labels = json.loads((tmp_path / "out/label2idx.json").read_text())
+    assert labels == json.loads((shared / "fixtures/gulp/label2idx.json").read_text())
+
+
+def test_gulp_has_chunks_of_a_hundred_in_the_order_of_their_names(tmp_path: Path) -> None:
+    image = encode(8, 8)
+    many = [Sample(f"{i}", {"jpg": image}, i % 3) for i in range(201)]
+    assert export_samples(many, tmp_path / "out", to="gulp") == 201
+    assert [name for name, _, _ in read_gulp(tmp_path / "out")] == [str(i) for i in range(201)]
+    assert len(list((tmp_path / "out").glob("*.gulp"))) == 3
+
+
+def test_frames_to_folder_gives_the_listing_and_every_frame_back(
+    shared: Path, tmp_path: Path
+) -> None:
+    original = shared / "fixtures/gulp-source"
+    dataset = packed(original, tmp_path / "p")
+    export_samples(dataset, tmp_path / "out", to="folder", classes=dataset.classes)
+    assert (tmp_path / "out/list.csv").read_text() == (original / "list.csv").read_text()
+    files = {p.relative_to(original / "frames"): p for p in (original / "frames").rglob("*.jpg")}
+    found = list((tmp_path / "out/frames").rglob("*.jpg"))
+    assert len(found) == len(files)
+    for path in found:
+        assert path.read_bytes() == files[path.relative_to(tmp_path / "out/frames")].read_bytes()
+
+
+def test_a_folder_is_read_by_torchvision_with_the_same_labels(
+    shared: Path, tmp_path: Path, torchvision: Any
+) -> None:
+    from torchvision.datasets import ImageFolder
+
+    source = open_source(shared / "fixtures/efficient-pytorch")
+    export_samples(samples(source), tmp_path / "out", to="folder")
+    found = ImageFolder(str(tmp_path / "out")).samples
+    digest = {hashlib.sha256(Path(path).read_bytes()).digest(): label for path, label in found}
+    assert len(found) == len(source.names)
+    for sample in samples(source):
+        assert digest[hashlib.sha256(sample["jpg"]).digest()] == sample.label
+
+
+def test_a_packed_folder_comes_back_as_the_folder_it_was(tmp_path: Path) -> None:
+    for name in ("a b/1.jpg", "a b/x/2.x.jpg", "c/3.png"):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(9, 9, format="PNG" if name.endswith("png") else "JPEG"))
+    dataset = packed(tmp_path / "in", tmp_path / "p")
+    export_samples(dataset, tmp_path / "out", to="folder", classes=dataset.classes)
+    tree = {p.relative_to(tmp_path / "in") for p in (tmp_path / "in").rglob("*") if p.is_file()}
+    assert tree == {
+        p.relative_to(tmp_path / "out") for p in (tmp_path / "out").rglob("*") if p.is_file()
+    }
+    for path in tree:
+        assert (tmp_path / "in" / path).read_bytes() == (tmp_path / "out" / path).read_bytes()
+
+
+def test_webdataset_to_webdataset_is_read_by_webdataset_itself(
+    shared: Path, tmp_path: Path
+) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    source = open_source(shared / "fixtures/webdataset")
+    export_samples(packed(source, tmp_path / "p"), tmp_path / "out", to="webdataset")
+    reader = webdataset.WebDataset(str(tmp_path / "out/shard-000000.tar"), shardshuffle=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the package leaves its files open
+        found = list(reader)
+        gc.collect()
+    wanted = samples(source)
+    assert [entry["__key__"] for entry in found] == [sample.key for sample in wanted]
+    for entry, sample in zip(found, wanted, strict=True):
+        assert {n: d for n, d in entry.items() if not n.startswith("__")} == dict(sample.fields)
+
+
+def test_keys_that_would_lead_out_of_the_folder_stay_inside(tmp_path: Path) -> None:
+    image = encode(8, 8)
+    hostile = ["%2E%2E/x", "%2Fetc/y", "a/%2E%2E/%2E%2E/z", "%00"]
+    export_samples(
+        [Sample(key, {"jpg": image}, 0) for key in hostile],
+        tmp_path / "deep/out",
+        to="folder",
+        classes=["../.."],
+    )
+    inside = list((tmp_path / "deep/out").rglob("*.jpg"))
+    assert len(inside) == len(hostile)
+    assert len(list(tmp_path.rglob("*.jpg"))) == len(hostile)
+
+
+def test_nothing_is_left_of_an_export_that_fails(tmp_path: Path) -> None:
+    def broken() -> Any:
+        yield Sample("a", {"jpg": encode(8, 8)}, 0)
+        raise RuntimeError("no more")
+
+    for to in ("folder", "gulp", "webdataset", "lmdb"):
+        with pytest.raises(RuntimeError, match="no more"):
+            export_samples(broken(), tmp_path / "out", to=to)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_taken_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(PackError, match="exists already"):
+        export_samples([], tmp_path / "out", to="folder")
+    with pytest.raises(ValueError, match="must be one of folder, gulp, lmdb, webdataset"):
+        export_samples([], tmp_path / "new", to="zip")
+
+
+def test_what_a_layout_cannot_hold_is_refused_by_name(shared: Path, tmp_path: Path) -> None:
+    video = open_source(shared / "fixtures/gulp").read(0)
+    with pytest.raises(PackError, match=f"{video.key}: a video has no place"):
+        export_samples([video], tmp_path / "a", to="lmdb")
+    with pytest.raises(PackError, match=r"k: a gulp holds one JPEG or video, not \['png'\]"):
+        export_samples(
+            [Sample("k", {"png": encode(8, 8, format="PNG")})], tmp_path / "b", to="gulp"
+        )
+
+
+def test_without_the_package_the_error_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any) -> Any:
+        if name == "lmdb":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingExtraError, match=r"pip install 'penstock\[lmdb\]'"):
+        export_samples([Sample("k", {"jpg": encode(8, 8)}, 1)], tmp_path / "x.lmdb", to="lmdb")
+    assert list(tmp_path.iterdir()) == []

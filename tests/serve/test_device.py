@@ -1,0 +1,155 @@
+"""To the device, one batch ahead. There is no GPU here: the logic of the streams runs on a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from penstock.render import Output
+from penstock.transforms import Normalize, RandomResizedCrop
+
+torch = pytest.importorskip("torch")
+
+from penstock.serve import device
+from penstock.torch import Loader, fast_collate, prefetch_to_device
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_floats_made_on_the_device_are_those_of_the_core(dtype: Any, reciprocal: bool) -> None:
+    output = Output(dtype, MEAN, STD, reciprocal=reciprocal)
+    levels = torch.arange(256, dtype=torch.uint8).view(1, 1, 1, 256).expand(1, 3, 1, 256)
+    table = output.table()
+    assert table is not None
+    expected = torch.from_numpy(table)
+    if dtype == "bfloat16":
+        expected = expected.view(torch.bfloat16)
+    assert torch.equal(device.make_normalizer(output)(levels)[0, :, 0], expected)
+
+
+def test_only_images_in_bytes_are_normalised() -> None:
+    normalize = device.make_normalizer(Output("float32", MEAN, STD))
+    labels, floats = torch.arange(3), torch.rand(2, 3, 4, 4)
+    assert normalize(labels) is labels and normalize(floats) is floats
+
+
+def test_any_structure_of_any_loader_goes_through() -> None:
+    batches = [{"image": torch.ones(2), "rest": ([torch.zeros(1)], "name", 3)} for _ in range(4)]
+    found = list(prefetch_to_device(batches, "cpu"))
+    assert len(found) == 4
+    assert torch.equal(found[3]["image"], torch.ones(2))
+    assert found[0]["rest"][1:] == ("name", 3)
+
+
+def test_the_next_batch_is_under_way_while_one_is_in_use() -> None:
+    asked: list[int] = []
+
+    def batches() -> Iterator[torch.Tensor]:
+        for number in range(3):
+            asked.append(number)
+            yield torch.tensor(number)
+
+    received = []
+    for batch in prefetch_to_device(batches(), "cpu"):
+        received.append(int(batch))
+        assert asked == list(range(min(len(received) + 1, 3)))
+    assert received == [0, 1, 2]
+
+
+class StandIn:
+    """What CUDA would be asked to do, in order."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.log: list[str] = []
+        self.finished = False
+        outer = self
+
+        class Stream:
+            def __init__(self, *_: Any) -> None:
+                pass
+
+            def wait_event(self, event: Any) -> None:
+                outer.log.append("the loop's stream waits")
+
+        class Event:
+            def record(self, stream: Any) -> None:
+                outer.log.append("event")
+
+            def query(self) -> bool:
+                return outer.finished
+
+        @contextmanager
+        def stream(_: Any) -> Iterator[None]:
+            outer.log.append("side stream")
+            yield
+            outer.log.append("main stream")
+
+        patch.setattr(torch.cuda, "Stream", Stream)
+        patch.setattr(torch.cuda, "Event", Event)
+        patch.setattr(torch.cuda, "stream", stream)
+        patch.setattr(torch.cuda, "current_stream", Stream)
+        patch.setattr(torch.Tensor, "is_pinned", lambda _: True)
+        patch.setattr(torch.Tensor, "record_stream", lambda *_: outer.log.append("recorded"))
+
+
+def test_copies_run_on_a_stream_of_their_own_and_are_waited_for_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cuda = StandIn(monkeypatch)
+    copies = device._CudaCopies(torch.device("cpu"))
+    started = copies.start(torch.zeros(2), lambda batch: batch)
+    assert cuda.log == ["side stream", "event", "main stream"]
+    cuda.log.clear()
+    assert torch.equal(copies.wait(started), torch.zeros(2))
+    assert cuda.log == ["the loop's stream waits", "recorded"]
+
+
+def test_the_hosts_memory_is_held_until_the_copy_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = StandIn(monkeypatch)
+    copies = device._CudaCopies(torch.device("cpu"))
+    for _ in range(3):
+        copies.start(torch.zeros(2), lambda batch: batch)
+    assert len(copies._under_way) == 3
+    cuda.finished = True
+    copies.start(torch.zeros(2), lambda batch: batch)
+    assert len(copies._under_way) == 0
+
+
+def test_a_loader_for_a_device_sends_bytes_and_gives_floats(packed: Path) -> None:
+    loader = Loader(packed, 16, transform=[RandomResizedCrop(8), Normalize()], device="meta")
+    images, labels = next(iter(loader))
+    assert images.device.type == labels.device.type == "meta"
+    assert images.dtype == torch.float32 and images.shape == (16, 3, 8, 8)
+    assert loader._pipeline.final_output.dtype == "uint8"
+
+
+def test_the_state_is_what_was_received_and_not_what_was_copied_ahead(packed: Path) -> None:
+    loader = Loader(packed, 16, transform=[RandomResizedCrop(8)], device="meta")
+    batches = iter(loader)
+    next(batches)
+    assert loader.state_dict()["step"] == 1
+    next(batches)
+    assert loader.state_dict()["step"] == 2
+
+
+def test_fast_collate_gives_bytes_channels_last_and_makes_grey_rgb() -> None:
+    colours = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
+    grey = Image.fromarray(np.full((4, 4), 7, np.uint8))
+    images, labels = fast_collate([(colours, 3), (grey, 5)])
+    assert images.shape == (2, 3, 4, 4) and images.dtype == torch.uint8
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(images[0], torch.from_numpy(np.array(colours)).permute(2, 0, 1))
+    assert (images[1] == 7).all() and labels.tolist() == [3, 5]
+
+
+def test_fast_collate_refuses_floats() -> None:
+    with pytest.raises(TypeError, match="leave ToTensor out"):
+        fast_collate([(np.zeros((4, 4, 3), np.float32), 0)])

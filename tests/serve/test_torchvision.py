@@ -1,0 +1,266 @@
+"""A torchvision Compose, as it is: the same pixels to the last bit, the same floats, the same boxes on average."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import penstock
+from penstock.serve.pipeline import divide_transform
+from penstock.serve.recipe import Draw
+
+torch = pytest.importorskip("torch")
+
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+
+def make_loader(path: Path, compose: Any, **options: Any) -> Any:
+    from penstock.torch import Loader
+
+    return Loader(path, 16, shuffle=True, transform=compose, num_workers=0, **options)
+
+
+def picture(dataset: penstock.Dataset, row: int) -> Image.Image:
+    sample = dataset[row]
+    data = sample.get("jpg") or sample.get("png")
+    return Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def where(loader: Any) -> list[str]:
+    return [line.where for line in loader._pipeline.lines]
+
+
+def drawn_boxes(loader: Any, batch: Any) -> list[list[int]]:
+    columns, rows = loader._table.columns, batch.rows
+    drawn = loader._pipeline.recipe.draw(
+        Draw(loader.seed, batch.epoch, batch.draws), columns.height[rows], columns.width[rows]
+    )
+    boxes: list[list[int]] = drawn.boxes.tolist()
+    return boxes
+
+
+def assert_same_as_compose(loader: Any, compose: Any) -> None:
+    """For composes that leave nothing to chance."""
+    for batch in loader:
+        for image, row in zip(batch[0], batch.rows):
+            expected = compose(picture(loader.dataset, int(row)))
+            assert expected.dtype == image.dtype
+            assert torch.equal(image, expected.as_subclass(torch.Tensor))
+
+
+def make_endings(torchvision: ModuleType) -> dict[str, list[Any]]:
+    T, V = torchvision.transforms, torchvision.transforms.v2
+    return {
+        "ToTensor": [T.ToTensor()],
+        "ToTensor, Normalize": [T.ToTensor(), T.Normalize(MEAN, STD)],
+        "one mean": [T.ToTensor(), T.Normalize([0.5], [0.25])],
+        "PILToTensor": [T.PILToTensor()],
+        "PILToTensor, ConvertImageDtype": [T.PILToTensor(), T.ConvertImageDtype(torch.float32)],
+        "v2 floats": [V.ToImage(), V.ToDtype(torch.float32, scale=True), V.Normalize(MEAN, STD)],
+        "v2 bytes": [V.PILToTensor(), V.ToPureTensor()],
+    }
+
+
+ENDINGS = [
+    "ToTensor",
+    "ToTensor, Normalize",
+    "one mean",
+    "PILToTensor",
+    "PILToTensor, ConvertImageDtype",
+    "v2 floats",
+    "v2 bytes",
+]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_validation_gives_what_the_compose_gives_to_the_last_bit(
+    packed: Path, torchvision: ModuleType, ending: str, mode: str
+) -> None:
+    T, V = torchvision.transforms, torchvision.transforms.v2
+    module, steps = (V if "v2" in ending else T), make_endings(torchvision)[ending]
+    size, interpolation = 30, T.InterpolationMode(mode)
+    compose = module.Compose(
+        [module.Resize(size, interpolation=interpolation), module.CenterCrop((24, 26)), *steps]
+    )
+    loader = make_loader(packed, compose)
+    assert set(where(loader)) == {"core"}
+    assert_same_as_compose(loader, compose)
+
+
+@pytest.mark.parametrize("flip", [0.0, 1.0])
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_training_gives_what_the_compose_gives_for_the_same_boxes(
+    packed: Path,
+    torchvision: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    flip: float,
+) -> None:
+    T, V = torchvision.transforms, torchvision.transforms.v2
+    module = T if version == "v1" else V
+    ending = "ToTensor, Normalize" if version == "v1" else "v2 floats"
+    crop = module.RandomResizedCrop((20, 28), scale=(0.2, 0.9), ratio=(0.5, 2.0))
+    steps = make_endings(torchvision)[ending]
+    compose = module.Compose([crop, module.RandomHorizontalFlip(flip), *steps])
+    loader = make_loader(packed, compose, seed=5)
+    assert set(where(loader)) == {"core"}
+    for batch in loader:
+        for image, row, box in zip(batch[0], batch.rows, drawn_boxes(loader, batch)):
+            left, top, width, height = box
+            v1, v2 = (
+                (top, left, height, width),
+                {"top": top, "left": left, "height": height, "width": width},
+            )
+            monkeypatch.setattr(crop, "get_params", lambda *_, v1=v1: v1, raising=False)
+            monkeypatch.setattr(crop, "make_params", lambda _, v2=v2: v2, raising=False)
+            expected = compose(picture(loader.dataset, int(row)))
+            assert torch.equal(image, expected.as_subclass(torch.Tensor))
+
+
+def test_jitter_is_that_of_pil_images_whether_before_or_after_the_flip(
+    packed: Path, torchvision: ModuleType
+) -> None:
+    T = torchvision.transforms
+    steps = [T.Resize((24, 24)), T.ColorJitter(0.4, (0.5, 1.5), 0.3), T.RandomHorizontalFlip(1.0)]
+    loader = make_loader(packed, T.Compose([*steps, T.PILToTensor()]), seed=5)
+    assert set(where(loader)) == {"core"}
+    names = (T.functional.adjust_brightness, T.functional.adjust_contrast)
+    functions = (*names, T.functional.adjust_saturation)
+    for batch in loader:
+        draw = Draw(5, 0, batch.draws)
+        color = loader._pipeline.recipe._draw_color(draw)
+        for i, row in enumerate(batch.rows):
+            image = steps[0](picture(loader.dataset, int(row)))
+            for number in color.order[i]:
+                image = functions[number](image, float(color.jitter[i][number]))
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            assert torch.equal(batch[0][i], T.functional.pil_to_tensor(image))
+
+
+def test_boxes_are_distributed_as_torchvisions(packed: Path, torchvision: ModuleType) -> None:
+    T = torchvision.transforms
+    crop = T.RandomResizedCrop(20, scale=(0.1, 0.8), ratio=(0.6, 1.8))
+    recipe = divide_transform(T.Compose([crop]), None).recipe
+    assert recipe is not None
+    count, height, width = 3000, 300, 400
+    sizes = np.full(count, height), np.full(count, width)
+    ours = recipe.draw(Draw(1, 0, np.arange(count)), *sizes).boxes
+    image = Image.new("RGB", (width, height))
+    torch.manual_seed(0)
+    theirs = np.array([crop.get_params(image, crop.scale, crop.ratio) for _ in range(count)])
+    theirs = theirs[:, [1, 0, 3, 2]]
+    for column in range(4):
+        assert distance(ours[:, column], theirs[:, column]) < 1.95 * np.sqrt(2 / count)
+    areas = [boxes[:, 2] * boxes[:, 3] for boxes in (ours, theirs)]
+    assert distance(*areas) < 1.95 * np.sqrt(2 / count)
+
+
+def distance(first: np.ndarray, second: np.ndarray) -> float:
+    """Kolmogorov and Smirnov's: above 1.95 sqrt(2 / n) by chance once in a thousand."""
+    points = np.sort(np.concatenate([first, second]))
+    ranks = [np.searchsorted(np.sort(x), points, side="right") / len(x) for x in (first, second)]
+    return float(np.abs(ranks[0] - ranks[1]).max())
+
+
+def test_resizing_tensors_is_at_most_a_level_from_what_is_matched(
+    packed: Path, torchvision: ModuleType
+) -> None:
+    V = torchvision.transforms.v2
+    compose = V.Compose([V.ToImage(), V.Resize((24, 24), antialias=True)])
+    loader = make_loader(packed, compose)
+    assert "as on PIL images" in str(loader)
+    for batch in loader:
+        for image, row in zip(batch[0], batch.rows):
+            tensors = compose(picture(loader.dataset, int(row)))
+            assert (image.int() - tensors.int()).abs().max() <= 1
+            pil = V.Resize((24, 24))(picture(loader.dataset, int(row)))
+            assert torch.equal(image, V.functional.pil_to_tensor(pil))
+
+
+def test_what_would_not_be_exact_is_left_to_python(torchvision: ModuleType) -> None:
+    T, V = torchvision.transforms, torchvision.transforms.v2
+    crop, v_crop = T.RandomResizedCrop(20), V.RandomResizedCrop(20)
+    nearest = T.InterpolationMode.NEAREST
+    plain = V.RandomResizedCrop(20, antialias=False)
+    half = V.ToDtype(torch.float16, scale=True)
+    cases = [
+        ([crop, T.ColorJitter(hue=0.1)], 1, "hue"),
+        ([T.RandomResizedCrop(20, interpolation=nearest)], 0, "bilinear"),
+        ([V.ToImage(), plain], 1, "antialias"),
+        ([v_crop, V.ToImage(), V.ColorJitter(0.4)], 2, "PIL"),
+        ([v_crop, V.ToImage(), half], 2, "float32"),
+        ([v_crop, V.ToDtype(torch.float32, scale=True)], 1, "nothing but tensors"),
+        ([T.RandomHorizontalFlip(), crop], 1, "crops once and first"),
+        ([crop, T.ToTensor(), T.Normalize(MEAN, STD), T.Normalize(MEAN, STD)], 3, "once"),
+        ([crop, T.RandomRotation(10), T.ToTensor()], 1, "does not know"),
+    ]
+    for steps, count, why in cases:
+        pipeline = divide_transform(T.Compose(steps), (40, 40))
+        assert [line.where for line in pipeline.lines].index("Python") == count, steps
+        assert why in pipeline.lines[count].why
+
+
+def test_a_subclass_is_somebodys_own(torchvision: ModuleType) -> None:
+    class Mine(torchvision.transforms.RandomHorizontalFlip):  # type: ignore[misc, name-defined]
+        pass
+
+    assert divide_transform(Mine(), (8, 8)).steps
+
+
+def test_steps_that_leave_images_of_different_sizes_are_all_left_to_python(
+    torchvision: ModuleType,
+) -> None:
+    T = torchvision.transforms
+    pipeline = divide_transform(T.Compose([T.Resize(30), T.RandomCrop(20), T.ToTensor()]), None)
+    assert pipeline.recipe is None
+    assert [line.where for line in pipeline.lines] == ["Python", "Python", "core, last"]
+    assert "differ in size" in pipeline.lines[0].why
+
+
+def test_printing_says_what_runs_where_and_why(packed: Path, torchvision: ModuleType) -> None:
+    T = torchvision.transforms
+    steps = [T.RandomResizedCrop(20), T.RandAugment(), T.ToTensor(), T.Normalize(MEAN, STD)]
+    loader = make_loader(packed, T.Compose([*steps, T.RandomErasing()]))
+    lines = str(loader).splitlines()
+    assert lines[0] == repr(loader)
+    assert "decode" in lines[1] and "core" in lines[1]
+    assert "RandomResizedCrop" in lines[2] and "core" in lines[2]
+    assert "RandAugment" in lines[3] and "Python, the iterating thread: the core does" in lines[3]
+    assert "ToTensor" in lines[4] and "core, in Python's place" in lines[4]
+    assert "RandomErasing" in lines[6] and "after a step in Python" in lines[6]
+
+
+def test_steps_between_and_after_python_are_the_same_in_the_core(
+    packed: Path, torchvision: ModuleType
+) -> None:
+    T = torchvision.transforms
+    tensor = [T.ToTensor(), T.Normalize(MEAN, STD)]
+    invert = T.RandomInvert(1.0)
+    for steps in (
+        [T.Resize((20, 20)), invert, *tensor],
+        [T.Resize((20, 20)), invert, *tensor, T.RandomErasing(0.0)],
+        [T.Resize((20, 20)), *tensor, T.RandomErasing(0.0)],
+        [T.Resize((20, 20)), T.Grayscale(), T.ToTensor()],
+        [T.Resize((20, 20)), T.Grayscale(3), T.PILToTensor()],
+    ):
+        assert_same_as_compose(make_loader(packed, T.Compose(steps)), T.Compose(steps))
+
+
+def test_reading_a_list_of_our_own_imports_no_torchvision() -> None:
+    code = (
+        "import sys; from penstock.serve.pipeline import divide_transform\n"
+        "divide_transform([lambda image: image], None)\n"
+        "print({'torch', 'torchvision'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.stdout.strip() == "set()", result.stderr
