@@ -30,7 +30,7 @@ def import_torchvision() -> Any:
     import torch
 
     try:
-        import torchvision  # type: ignore[import-untyped]
+        import torchvision
     except RuntimeError:
         for name in ("nms", "qnms"):
             torch.library.define(f"torchvision::{name}", "(Tensor a, Tensor b, float c) -> Tensor")

@@ -16,11 +16,12 @@ _WAITERS = (
     "multiprocessing/connection.py",
     "multiprocessing/queues.py",
     "multiprocessing/synchronize.py",
+    "penstock/run/port.py",
     "selectors.py",
     "queue.py",
     "threading.py",
 )
-_WORKER_LOOP = "_worker_loop"  # torch/utils/data/_utils/worker.py
+_WORKER_LOOPS = {"_worker_loop": "_utils/worker.py", "_work": "penstock/run/workers.py"}
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 
 _seen: dict[tuple[CodeType, int], str | None] = {}
@@ -66,16 +67,21 @@ def name_place(frame: FrameType) -> str:
     """`file.py:function` of the innermost frame that is the user's own; of the innermost if none is."""
     found: FrameType | None = frame
     while found is not None and _is_library(found):
-        found = None if found.f_code.co_name == _WORKER_LOOP else found.f_back
+        found = None if _is_loop(found) else found.f_back
     code = (found or frame).f_code
     parts = code.co_filename.split("/")[-1 if found is not None else -2 :]
     return f"{'/'.join(parts)}:{code.co_name}"
 
 
 def is_worker(frame: FrameType | None) -> bool:
-    """Whether the stack is that of a worker of a torch DataLoader."""
+    """Whether the stack is that of a worker process, of a torch DataLoader or of a Penstock loader."""
     while frame is not None:
-        if frame.f_code.co_name == _WORKER_LOOP:
+        if _is_loop(frame):
             return True
         frame = frame.f_back
     return False
+
+
+def _is_loop(frame: FrameType) -> bool:
+    file = _WORKER_LOOPS.get(frame.f_code.co_name)
+    return file is not None and frame.f_code.co_filename.endswith(file)

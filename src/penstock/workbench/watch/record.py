@@ -90,6 +90,9 @@ class Watched:
         return {**asdict(self), **derived}
 
 
+_MOSTLY = 0.6
+
+
 def read_records(folder: Path) -> list[dict[str, Any]]:
     """The records of all processes. One that was being written when its process died is left out."""
     records = []
@@ -160,9 +163,6 @@ def _share_work(
     """(parts of the time of those who load, by kind; the places where most of it was spent)."""
     if main is None:
         return {}, ()
-    rendering = [loader for loader in seen if loader.kind.startswith("penstock")]
-    if rendering and not workers:
-        return _share_threads(rendering, main), ()
     kinds: Counter[str] = Counter()
     places: Counter[str] = Counter()
     for record in workers or [main]:
@@ -170,6 +170,9 @@ def _share_work(
         places.update(record["places"])
     total = max(sum(kinds.values()), 1)
     shares = {kind: count / total for kind, count in kinds.most_common()}
+    rendering = [loader for loader in seen if loader.kind.startswith("penstock")]
+    if rendering and (not workers or shares.get("idle", 0.0) > _MOSTLY):
+        return _share_threads(rendering, main), ()  # its threads are what there is to look at
     return shares, tuple((place, count / total) for place, count in places.most_common(8))
 
 
