@@ -50,8 +50,8 @@ def make_torch(case: str) -> Iterable[object]:
     from torch.utils.data import DataLoader
 
     workers, count, cost = {
-        "slow disk": (2, 120, read_slowly),
-        "slow Python": (2, 400, transform_slowly),
+        "slow disk": (2, 80, read_slowly),
+        "slow Python": (2, 320, transform_slowly),
         "slow step": (1, 96, None),
         "too many workers": (8, 640, transform_slowly),
         "no workers": (0, 160, transform_slowly),

@@ -102,7 +102,7 @@ def sort_pixels(image: np.ndarray) -> np.ndarray:
 
 def test_a_slow_python_transform_is_found(folder: Path) -> None:
     steps = [RandomResizedCrop(64), OnArray(sort_pixels)]
-    bench = run_bench(folder, Options(**QUICK, transform=steps))
+    bench = run_bench(folder, Options(**{**QUICK, "threads": (1,), "transform": steps}))
     assert "sort_pixels" in bench.setting.transform
     found = diagnose(bench, needing_more_than(bench))
     assert (found.cause, found.first) == (Cause.PYTHON, numbers.PYTHON)

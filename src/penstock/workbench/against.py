@@ -25,7 +25,7 @@ from penstock.workbench.windows import Job, Window
 if TYPE_CHECKING:
     from penstock.workbench.bench import Options
 
-NAME = "torchvision DataLoader"
+NAME = "torchvision"
 
 
 def torchvision_jobs(
@@ -44,7 +44,7 @@ def torchvision_jobs(
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
     lay_out_folder(subject, folder)
     side = stack.enter_context(TorchvisionSide(folder, batch_size, options.size, options.cold))
-    note = f"the same {len(subject.rows)} images, processes instead of threads"
+    note = f"ImageFolder and DataLoader on the same {len(subject.rows)} images, workers instead of threads"
     return [
         Job(NAME, number, partial(side.run, number), subject.mean_bytes, note) for number in threads
     ]

@@ -26,7 +26,7 @@ from penstock.workbench.stages import (
     python_job,
     storage_jobs,
 )
-from penstock.workbench.subject import Subject, describe_data
+from penstock.workbench.subject import Subject, describe_data, time_decodes
 from penstock.workbench.windows import Job, Watcher, take_turns
 
 _HELD = 256
@@ -83,7 +83,8 @@ def run_bench(
     pipeline = divide_transform(options.steps(), common if same else None)
     held = subject.hold(_HELD)
     load = Workload(subject, held, pipeline)
-    data = describe_data(subject, held, measure_kinds(load))
+    decode_ms = time_decodes(subject, held)  # first, since it says which sample is broken
+    data = describe_data(subject, decode_ms, measure_kinds(load))
     kept: list[Residency] = []
     with ExitStack() as stack:
         jobs, skipped = _list_jobs(load, options, kept, stack)

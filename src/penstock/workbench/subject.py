@@ -101,11 +101,8 @@ def _choose_runs(bounds: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
     return np.unique(np.arange(wanted) * count // wanted)
 
 
-def describe_data(subject: Subject, held: Held, kind_ms: tuple[float, float]) -> Data:
-    """The data set in numbers; `kind_ms` is what rendering costs on the native and on the slow path.
-
-    Decodes every held sample once; DecodeError names one that does not decode.
-    """
+def describe_data(subject: Subject, decode_ms: list[float], kind_ms: tuple[float, float]) -> Data:
+    """The data set in numbers; `kind_ms` is what rendering costs on the native and on the slow path."""
     columns, manifest = subject.table.columns, subject.dataset.manifest
     pixels = columns.height[subject.rows] * columns.width[subject.rows]
     short = np.minimum(columns.height[subject.rows], columns.width[subject.rows])
@@ -120,14 +117,14 @@ def describe_data(subject: Subject, held: Held, kind_ms: tuple[float, float]) ->
         mean_short_side=float(short.mean()),
         megapixels=tuple(np.round(pixels / 1e6, 4).tolist()),
         kilobytes=tuple(np.round(columns.image.size[subject.rows] / 1e3, 1).tolist()),
-        decode_ms=tuple(time_decodes(subject, held)),
+        decode_ms=tuple(decode_ms),
         native_ms=kind_ms[0],
         slow_path_ms=kind_ms[1],
     )
 
 
 def time_decodes(subject: Subject, held: Held) -> list[float]:
-    """CPU milliseconds that decoding each held sample whole takes."""
+    """CPU milliseconds that decoding each held sample whole takes; DecodeError names one that does not."""
     times = []
     for row, image in zip(held.rows.tolist(), held.images, strict=True):
         before = time.thread_time()

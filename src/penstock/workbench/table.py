@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -12,10 +13,10 @@ from penstock.workbench.verdict import Diagnosis
 
 def tabulate_bench(bench: Bench) -> RenderableType:
     """Stages with rate, spread, CPU, throughput in bytes and memory; below it what was left out, and why."""
-    table = Table(title=describe_bench(bench), title_justify="left")
-    table.add_column("stage")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("stage", no_wrap=True)
     for name in ("threads", "images/s", "from", "to", "CPU ms/image", "MB/s", "peak MB"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=name != "CPU ms/image")
     for stage in bench.stages:
         table.add_row(stage.name, *format_stage(stage))
     notes = [f"{name}: not measured, {reason}" for name, reason in bench.skipped]
@@ -23,7 +24,7 @@ def tabulate_bench(bench: Bench) -> RenderableType:
     notes += bench.notes
     if not bench.complete:
         notes.append("interrupted: these are the windows until then")
-    return Group(table, *(Text(note) for note in notes))
+    return Group(Text(describe_bench(bench)), table, *(Text(note) for note in notes))
 
 
 def _first_of_each(stages: tuple[Stage, ...]) -> list[Stage]:
@@ -56,8 +57,8 @@ def describe_bench(bench: Bench) -> str:
 
 def tabulate_diagnosis(diagnosis: Diagnosis) -> RenderableType:
     """The verdict, the capacities against the need, and the findings with advice."""
-    table = Table()
-    table.add_column("stage")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("stage", no_wrap=True)
     for name in ("threads", "images/s", "from", "to", "headroom"):
         table.add_column(name, justify="right")
     for row in diagnosis.capacities:

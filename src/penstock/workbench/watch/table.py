@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -12,7 +13,7 @@ from penstock.workbench.watch.verdict import Judgement
 
 def tabulate_judgement(watched: Watched, judgement: Judgement) -> RenderableType:
     """Headline, where the wall time went, and the findings with advice."""
-    table = Table()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("the loop was")
     for name in ("seconds", "of wall time"):
         table.add_column(name, justify="right")
