@@ -20,7 +20,7 @@ MACHINE = Machine(
     memory_limit=None,
     shm=32 * GIB,
     numa_nodes=1,
-    disk="solid state (ext4)",
+    disk="solid state, ext4",
     versions={"Python": "3.12.0", "penstock": "0.1.0"},
 )
 DATA = Data(

@@ -54,7 +54,7 @@ def test_no_cgroup_is_no_limit(tmp_path: Path) -> None:
 def test_the_kind_of_the_disk_is_that_of_the_innermost_mount(tmp_path: Path) -> None:
     mounts = f"/dev/sda / ext4 rw 0 0\nserver:/data {tmp_path} nfs4 rw 0 0\n"
     root = write(tmp_path, {"proc/mounts": mounts})
-    assert read_machine(tmp_path, root).disk == "network (nfs4)"
+    assert read_machine(tmp_path, root).disk == "network, nfs4"
 
 
 def test_this_machine_has_cores_memory_and_versions(tmp_path: Path) -> None:

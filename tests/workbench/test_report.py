@@ -104,7 +104,7 @@ def test_a_report_needs_no_network(name: str) -> None:
 
 def test_the_verdict_comes_first() -> None:
     text = render_page(PAGES["doctor"])
-    assert text.index("<h1>Too slow: 8,000 images/s") < text.index("<svg")
+    assert text.index("<h1>Too slow: 8,000&nbsp;images/s") < text.index("<svg")
     assert 'class="verdict bad"' in text and "need 9,000/s" in text
 
 

@@ -75,6 +75,10 @@ def _headline(bench: Bench, need: Need | None, cause: Cause) -> str:
     )
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 _NAMES = {
     Cause.STORAGE: "the storage",
     Cause.THREADS: "the number of threads",
@@ -122,7 +126,7 @@ def _about_cores(bench: Bench, need: Need | None) -> Finding | None:
         return None
     says = (
         f"Rendering takes {stage.cpu_ms:.2f} ms of CPU an image: {stage.rate.median:,.0f} images/s "
-        f"on all {bench.setting.threads} threads."
+        f"with {_count(bench.setting.threads, 'thread')}."
     )
     if need is None:
         return Finding("cores", says)

@@ -113,16 +113,16 @@ def _name_disk(data: Path, root: Path) -> str:
         if len(point) >= len(best) and data.resolve().is_relative_to(point):
             best, kind = point, kind_here
     if kind.startswith(("nfs", "cifs", "fuse", "lustre", "ceph", "9p", "virtiofs")):
-        return f"network ({kind})"
+        return f"network, {kind}"
     if kind in ("tmpfs", "ramfs"):
-        return "memory (tmpfs)"
+        return f"memory, {kind}"
     device = os.stat(data).st_dev if data.exists() else 0
     block = root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}"
     if block.resolve().name.startswith(("vd", "xvd")):
-        return f"virtual ({kind})"  # what it says of itself is the hypervisor's default
+        return f"virtual, {kind}"  # what it says of itself is the hypervisor's default
     rotating = _read(block / "queue/rotational") or _read(block / "../queue/rotational")
     names = {"1": "rotating", "0": "solid state"}
-    return f"{names.get(rotating or '', 'unknown')} ({kind})"
+    return f"{names.get(rotating or '', 'unknown')}, {kind}"
 
 
 def _read_versions() -> dict[str, str]:

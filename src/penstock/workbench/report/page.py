@@ -78,7 +78,7 @@ def render_page(page: Page) -> str:
 <body>
 <main>
 <header><p class="kicker">{escape(page.title)}</p></header>
-<section class="verdict {page.tone}"><h1>{escape(page.headline)}</h1><ul>{findings}</ul></section>
+<section class="verdict {page.tone}"><h1>{_keep_units(page.headline)}</h1><ul>{findings}</ul></section>
 {sections}
 <section><h2>Setting</h2><dl>{facts}</dl></section>
 </main>
@@ -88,6 +88,11 @@ def render_page(page: Page) -> str:
 </body>
 </html>
 """
+
+
+def _keep_units(text: str) -> str:
+    """Escaped, with numbers kept on one line with their units."""
+    return escape(text).replace(" images/s", "&nbsp;images/s").replace(" ms", "&nbsp;ms")
 
 
 def _mark_code(text: str) -> str:
