@@ -19,7 +19,7 @@ from penstock.serve.choices import choose_run_bytes, choose_window, find_common_
 from penstock.serve.describe import describe_loader
 from penstock.serve.iteration import Production, iterate
 from penstock.serve.memory import LoaderMemory
-from penstock.serve.pipeline import divide_transform
+from penstock.serve.pipeline import Pipeline, divide_transform
 from penstock.serve.python_stage import PythonPart, Workers, run_inline
 from penstock.serve.python_steps import Collate, PythonSteps
 from penstock.serve.rank import find_rank
@@ -128,10 +128,11 @@ class Loader:
         self._prefetch = prefetch
         self._table = _read_table(self.dataset, self.fields)
         self._sampling = Sampling(self.dataset, self._table, weights, seed)
-        common_size = find_common_size(self._table.columns, self._sampling.subset)
-        if IMAGE not in self.fields:
-            common_size = (1, 1)  # whatever: nothing is rendered
-        self._pipeline = divide_transform(transform, common_size, collates=collate_fn is not None)
+        self._pipeline = Pipeline(None)
+        if IMAGE in self.fields:
+            common_size = find_common_size(self._table.columns, self._sampling.subset)
+            collates = collate_fn is not None
+            self._pipeline = divide_transform(transform, common_size, collates=collates)
         self._in_python = IMAGE in self.fields and bool(self._pipeline.steps or collate_fn)
         self._collate_fn, self._start_method = collate_fn, start_method
         cores = len(os.sched_getaffinity(0))
