@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format fuzz install clean
+.PHONY: help demo test lint format fuzz bench install clean
 
 help:
 	@echo "make demo    generate photos, pack them, verify, read back, compare with loose files"
 	@echo "make test    lint and the whole test suite, on the installed wheel"
 	@echo "make lint    ruff, mypy and clang-format;  make format  to rewrite"
 	@echo "make fuzz    decode damaged JPEGs under ASan and UBSan for FUZZ_SECONDS=60"
+	@echo "make bench   run every benchmark and write docs/benchmarks.md;  BENCH=--quick  for one round"
 	@echo "make clean   remove the environment and everything built"
 
 demo: install
@@ -31,6 +32,11 @@ format: install
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(shell find cpp fuzz -name "*.h" -o -name "*.cpp")
+
+# What the benchmarks compare with goes into the same environment; one that does not install is left out.
+bench: install
+	-for list in benchmarks/requirements*.txt; do $(BIN)/python -m pip install -q -r $$list; done
+	$(BIN)/python benchmarks/run_all.py $(BENCH)
 
 # libFuzzer where clang is installed, plain mutation where only g++ is.
 FUZZ_SECONDS ?= 60

@@ -15,10 +15,7 @@ static_assert(kLooksPerRefill * kLookBits <= 56);
 uint64_t load_big_endian(const uint8_t* data) {
   uint64_t word;
   std::memcpy(&word, data, 8);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  word = __builtin_bswap64(word);
-#endif
-  return word;
+  return __builtin_bswap64(word);
 }
 
 // The bits of one span, in registers.
@@ -180,9 +177,7 @@ PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress, uint64_t entry)
   }
   store(lane, first, int32_t(entry >> 32));
   drop(lane.reader, uint32_t(entry & 0xFF));
-  const uint32_t second = lane.index + uint32_t(entry >> 8 & 0xFF);
-  if (second >= kEndOfBlock) return end_block(lane, progress, first);
-  if (second > 63) return Step::corrupt;
+  if (lane.index + uint32_t(entry >> 8 & 0xFF) > 63) return Step::corrupt;
   store(lane, 63, int32_t(entry >> 48));
   return end_block(lane, progress, 63);
 }

@@ -1,4 +1,4 @@
-// Huffman tables of one scan, laid out for decoding a whole symbol by one look.
+// Huffman tables of one scan, laid out for decoding whole symbols by one look.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,10 @@ struct DcTable : HuffmanTable {
   alignas(64) uint16_t look[1 << kLookBits];
 };
 
-// Up to two whole symbols, as far as they fit into kLookBits. A symbol takes the bits of its code
-// and of its value, and advances the zigzag index. Advances are chosen so that one comparison tells
-// the common case from all others: see kEndOfBlock and kLongSymbol. A lone symbol stands twice.
+// Up to two whole symbols, as far as they fit into kLookBits; an end of block is always alone. A
+// symbol takes the bits of its code and of its value, and advances the zigzag index. Advances are
+// chosen so that one comparison tells the common case from all others: see kEndOfBlock and
+// kLongSymbol. A lone symbol stands twice.
 struct AcEntry {
   uint8_t length;        // bits of both
   uint8_t advance;       // of both
@@ -33,7 +34,8 @@ struct AcEntry {
   uint8_t first_advance;
   int16_t first_value, value;  // the value of the last symbol; for long ones code length and symbol
 };
-static_assert(sizeof(AcEntry) == 8);
+// The decoder reads an entry as one word and takes it apart by shifts.
+static_assert(sizeof(AcEntry) == 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 struct AcTable : HuffmanTable {
   alignas(64) AcEntry look[1 << kLookBits];

@@ -151,16 +151,18 @@ TARGET Sums interleave(__m256i a, __m256i b) {
   return {_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)};
 }
 
-TARGET Sums shift_up(__m256i a) {  // sign-extended and times 2^13
+// Sign-extended, times 2^13, plus the half that rounds: it gets into each output once.
+template <int shift>
+TARGET Sums scale_up(__m256i a) {
+  const __m256i half = _mm256_set1_epi32(1 << (shift - 1));
   const Sums high = interleave(_mm256_setzero_si256(), a);
-  return {_mm256_srai_epi32(high.low, 3), _mm256_srai_epi32(high.high, 3)};
+  return {_mm256_add_epi32(_mm256_srai_epi32(high.low, 3), half),
+          _mm256_add_epi32(_mm256_srai_epi32(high.high, 3), half)};
 }
 
 template <int shift>
-TARGET __m256i descale(Sums sum) {
-  const __m256i half = _mm256_set1_epi32(1 << (shift - 1));
-  return _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(sum.low, half), shift),
-                            _mm256_srai_epi32(_mm256_add_epi32(sum.high, half), shift));
+TARGET __m256i scale_down(Sums sum) {
+  return _mm256_packs_epi32(_mm256_srai_epi32(sum.low, shift), _mm256_srai_epi32(sum.high, shift));
 }
 
 // With `corner`, rows 4 to 7 are zero.
@@ -168,8 +170,8 @@ template <int shift, bool corner>
 TARGET void transform(__m256i (&row)[8]) {
   Sums even2, even3, t0, t1, t2, t3, odd3, odd4;
   const __m256i zero = _mm256_setzero_si256();
-  const Sums sum = shift_up(corner ? row[0] : _mm256_add_epi16(row[0], row[4]));
-  const Sums difference = corner ? sum : shift_up(_mm256_sub_epi16(row[0], row[4]));
+  const Sums sum = scale_up<shift>(corner ? row[0] : _mm256_add_epi16(row[0], row[4]));
+  const Sums difference = corner ? sum : scale_up<shift>(_mm256_sub_epi16(row[0], row[4]));
   const Sums pair26 = interleave(row[2], corner ? zero : row[6]);
   even2 = multiply_add(pair26, factors(4433, -10704));
   even3 = multiply_add(pair26, factors(10703, 4433));
@@ -191,14 +193,14 @@ TARGET void transform(__m256i (&row)[8]) {
   }
   const Sums t10 = sum + even3, t13 = sum - even3;
   const Sums t11 = difference + even2, t12 = difference - even2;
-  row[0] = descale<shift>(t10 + t3);
-  row[1] = descale<shift>(t11 + t2);
-  row[2] = descale<shift>(t12 + t1);
-  row[3] = descale<shift>(t13 + t0);
-  row[4] = descale<shift>(t13 - t0);
-  row[5] = descale<shift>(t12 - t1);
-  row[6] = descale<shift>(t11 - t2);
-  row[7] = descale<shift>(t10 - t3);
+  row[0] = scale_down<shift>(t10 + t3);
+  row[1] = scale_down<shift>(t11 + t2);
+  row[2] = scale_down<shift>(t12 + t1);
+  row[3] = scale_down<shift>(t13 + t0);
+  row[4] = scale_down<shift>(t13 - t0);
+  row[5] = scale_down<shift>(t12 - t1);
+  row[6] = scale_down<shift>(t11 - t2);
+  row[7] = scale_down<shift>(t10 - t3);
 }
 
 TARGET void transpose(__m256i (&row)[8]) {
@@ -225,13 +227,23 @@ TARGET __m256i load_row(const int16_t* left, const int16_t* right, const int16_t
   return _mm256_mullo_epi16(_mm256_set_m128i(b, a), _mm256_broadcastsi128_si256(q));
 }
 
-TARGET void store_rows(__m256i (&row)[8], uint8_t* out, size_t stride) {
+// Columns in, rows of bytes out: transposed after packing, when there is half as much to move.
+TARGET void store_columns(const __m256i (&column)[8], uint8_t* out, size_t stride) {
   const __m256i center = _mm256_set1_epi8(-128);
+  __m256i half[2][2];  // [columns 0-3, 4-7][rows 0-3, 4-7]: four bytes of each row
+  for (int i = 0; i < 2; ++i) {
+    const __m256i even = _mm256_packs_epi16(column[4 * i], column[4 * i + 2]);
+    const __m256i odd = _mm256_packs_epi16(column[4 * i + 1], column[4 * i + 3]);
+    const __m256i first = _mm256_unpacklo_epi8(even, odd), second = _mm256_unpackhi_epi8(even, odd);
+    half[i][0] = _mm256_unpacklo_epi16(first, second);
+    half[i][1] = _mm256_unpackhi_epi16(first, second);
+  }
   for (int y = 0; y < 8; y += 2, out += 2 * stride) {
-    __m256i bytes = _mm256_add_epi8(_mm256_packs_epi16(row[y], row[y + 1]), center);
-    bytes = _mm256_permute4x64_epi64(bytes, 0xD8);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_castsi256_si128(bytes));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + stride), _mm256_extracti128_si256(bytes, 1));
+    const __m256i a = half[0][y / 4], b = half[1][y / 4];
+    __m256i rows = y % 4 == 0 ? _mm256_unpacklo_epi32(a, b) : _mm256_unpackhi_epi32(a, b);
+    rows = _mm256_permute4x64_epi64(_mm256_add_epi8(rows, center), 0xD8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_castsi256_si128(rows));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + stride), _mm256_extracti128_si256(rows, 1));
   }
 }
 
@@ -256,8 +268,7 @@ TARGET void transform_pair(int16_t* left, int16_t* right, const int16_t* quant, 
   transform<kPass1Shift, corner>(row);
   transpose(row);
   transform<kPass2Shift, corner>(row);
-  transpose(row);
-  store_rows(row, out, stride);
+  store_columns(row, out, stride);
 }
 
 PENSTOCK_TARGET_AVX2 void inverse_dct_avx2(int16_t* left, int16_t* right, const int16_t* quant,

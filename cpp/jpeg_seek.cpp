@@ -7,9 +7,9 @@
 namespace penstock {
 namespace {
 
-constexpr int32_t kSmallestStep = 8;  // below, beginning a span costs more than skipping saves
-constexpr size_t kEntryBytes = 6;     // what an entry takes on average, measured on photos
-constexpr size_t kFrameBytes = 12;    // size, step and checksum
+constexpr int32_t kSmallestStep = 16;  // measured on crops: 8 is no faster, 32 slower by 4 %
+constexpr size_t kEntryBytes = 6;      // what an entry takes on average, measured on photos
+constexpr size_t kFrameBytes = 12;     // size, step and checksum
 constexpr size_t kChecksumBytes = 4;
 
 void put_varint(uint64_t value, std::vector<uint8_t>& out) {

@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define PENSTOCK_AVX2 1
-#define PENSTOCK_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt")))
+#define PENSTOCK_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
 #else
 #define PENSTOCK_AVX2 0
 #endif

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import penstock
-from penstock.cli import contact, exporting, inspecting, packing
+from penstock.cli import contact, doctoring, exporting, inspecting, measuring, packing
 from penstock.cli.terminal import say
 from penstock.errors import PenstockError
 
@@ -28,6 +28,8 @@ app.command("export")(exporting.export)
 app.command("verify")(inspecting.verify)
 app.command("info")(inspecting.info)
 app.command("show")(contact.show)
+app.command("bench")(measuring.bench)
+app.command("doctor", cls=doctoring.DoctorCommand)(doctoring.doctor)
 
 
 def _print_version(wanted: bool) -> None:
@@ -52,7 +54,7 @@ def main() -> None:
     """The console script."""
     try:
         app()
-    except (PenstockError, FileNotFoundError, PermissionError, ValueError) as error:
+    except (PenstockError, OSError, ValueError) as error:
         say(f"penstock: {error}")
         sys.exit(2)
     except KeyboardInterrupt:

@@ -24,6 +24,7 @@ import pyarrow as pa
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.keys import make_keys
 from penstock.formats.names import printable
+from penstock.formats.pread import pread_all
 from penstock.formats.sniff import sniff_image
 from penstock.formats.source import Located
 from penstock.sample import Sample
@@ -170,7 +171,7 @@ def _read_exactly(chunk: Chunk, offset: int, size: int) -> bytes:
         info = os.fstat(fd)
         if (info.st_size, info.st_mtime_ns) != (chunk.size, chunk.mtime):
             raise SourceChangedError(f"{chunk.data.name}: changed after it was opened")
-        return os.pread(fd, size, offset)
+        return pread_all(fd, size, offset)
     finally:
         os.close(fd)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.pread import pread_all
 from penstock.formats.spool import Spool
 
 _PIECE = 1 << 20
@@ -55,7 +56,7 @@ class PlainFile:
         """Exactly `size` bytes; fewer are an error."""
         fd = self.open()
         try:
-            data = os.pread(fd, min(size, max(0, self.size - offset)), offset)
+            data = pread_all(fd, min(size, max(0, self.size - offset)), offset)
         finally:
             os.close(fd)
         if len(data) != size:

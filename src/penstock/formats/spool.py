@@ -6,6 +6,8 @@ import os
 import tempfile
 import weakref
 
+from penstock.formats.pread import pread_all
+
 
 class Spool:
     """Bytes that are appended once and read by offset. Lies unnamed in the temporary folder (TMPDIR).
@@ -31,4 +33,4 @@ class Spool:
 
     def read(self, offset: int, size: int) -> bytes:
         """`size` bytes that were appended before."""
-        return os.pread(self.fd, size, offset)
+        return pread_all(self.fd, size, offset)

@@ -203,6 +203,15 @@ def _check_frames(path: Path, table: pa.Table, field: str) -> None:
         raise CorruptError(f"{path}: the frames of {field} do not add up to its size")
 
 
+def is_index(path: Path) -> bool:
+    """Whether a file is an index, by its first columns."""
+    try:
+        with pa.OSFile(os.fspath(path)) as file:
+            return bool(pa.ipc.open_file(file).schema.names[:3] == [KEY, LABEL, FILE])
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+
+
 def field_names(schema: pa.Schema) -> list[str]:
     """The fields that an index describes, in its order."""
     return [name[: -len(".offset")] for name in schema.names if name.endswith(".offset")]

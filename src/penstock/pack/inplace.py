@@ -21,6 +21,7 @@ from penstock.errors import PackError, SourceChangedError, SourceError
 from penstock.formats.detect import find_format, open_source
 from penstock.formats.files import ImageFiles
 from penstock.formats.names import printable
+from penstock.formats.pread import pread_all
 from penstock.formats.source import PlacedSource
 from penstock.formats.tar import scan_tar
 from penstock.formats.webdataset import (
@@ -33,7 +34,7 @@ from penstock.formats.webdataset import (
 )
 from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
 from penstock.pack.durable import write_durable
-from penstock.pack.index import IndexBuilder, check_column_names
+from penstock.pack.index import IndexBuilder, check_column_names, is_index
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, Manifest, write_manifest
@@ -149,7 +150,7 @@ class _Job:
                 self.rejected.append((i, str(error)))
             self.progress.add(1, int(self.source.sizes[i]))
         data = _hash_data(self.source.root / name, name)
-        return write_index(index, self.target / f"{name}.arrow", data)
+        return write_index(index, _index_path(self.target, name), data)
 
     def _add_sample(self, index: IndexBuilder, i: int, name: str) -> None:
         sample, file, offsets = self.source.locate(i)
@@ -250,11 +251,11 @@ def _index_tar(tar: Path, target: Path) -> ShardResult:
     finally:
         os.close(fd)
     data = _hash_data(tar, tar.name)
-    return write_index(index, target / tar.with_suffix(".arrow").name, data)
+    return write_index(index, _index_path(target, tar.stem), data)
 
 
 def _add_group(index: IndexBuilder, fd: int, file: str, group: Group) -> None:
-    data = {name: os.pread(fd, m.size, m.offset) for name, m in group.members.items()}
+    data = {name: pread_all(fd, m.size, m.offset) for name, m in group.members.items()}
     frames = parse_frames(data)
     key = printable_key(group.key)
     index.add_sample(key, parse_cls(key, data.get("cls")), file, {})
@@ -273,3 +274,11 @@ def _describe(name: str, data: bytes, frames: Sequence[int]) -> ImageNote | None
     except SourceError:
         pass
     return None
+
+
+def _index_path(target: Path, stem: str) -> Path:
+    """Where an index goes. What lies there already is replaced only if it is an index of ours."""
+    path = target / f"{stem}.arrow"
+    if path.exists() and not is_index(path):
+        raise PackError(f"{path}: exists and is not an index; move it away, or index with --out")
+    return path

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles
+from penstock.formats.names import printable
 from penstock.pack.describe import describe_image
 from penstock.pack.index import IndexBuilder
 from penstock.pack.manifest import NAME as MANIFEST
@@ -20,14 +21,20 @@ _ROWS = 4096  # of an index file: what one thread does at a time
 
 
 def index_files(source: ImageFiles, target: Path, *, watcher: Watcher | None = None) -> Manifest:
-    """Writes index and manifest of the files into the folder `target`. Damaged images are marked there."""
+    """Writes index and manifest of the files into the folder `target`. Damaged images are marked there.
+
+    The manifest's recipe has the digest of the files, unless one could not be read this time.
+    """
+    _check_names(source)
     target.mkdir(parents=True, exist_ok=True)
+    unread: list[str] = []
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
 
     def index_part(start: int) -> ShardResult:
         index = IndexBuilder(source.columns)
         for row in range(start, min(start + _ROWS, len(source.names))):
-            _add_file(index, source, row)
+            if not _add_file(index, source, row):
+                unread.append(source.names[row])
             progress.add(1, int(source.sizes[row]))
         return write_index(index, target / f"files-{start // _ROWS:06d}.arrow", None)
 
@@ -37,7 +44,7 @@ def index_files(source: ImageFiles, target: Path, *, watcher: Watcher | None = N
         results,
         classes=source.classes,
         root=str(source.root.resolve()),
-        recipe={"files": digest_files(source)},
+        recipe={} if unread else {"files": digest_files(source)},
     )
     write_manifest(manifest, target / MANIFEST)
     return manifest
@@ -51,12 +58,26 @@ def digest_files(source: ImageFiles) -> str:
     return digest.hexdigest()
 
 
-def _add_file(index: IndexBuilder, source: ImageFiles, row: int) -> None:
+def _check_names(source: ImageFiles) -> None:
+    for name in source.names:
+        if not name.isprintable() and any("\udc80" <= c <= "\udcff" for c in name):
+            raise SourceError(
+                f"{printable(name)}: the name is not UTF-8; rename it, or pack the folder"
+            )
+
+
+def _add_file(index: IndexBuilder, source: ImageFiles, row: int) -> bool:
+    """Adds a row; False if the file could not be read, which may be different next time."""
     columns = source.rows[row] if source.rows else {}
     index.add_sample(source.keys[row], source.labels[row], source.names[row], columns)
     try:
         (field, data), *_ = source.read(row).items()
+    except SourceError:
+        index.add_field("jpg", 0, b"", None)
+        return False
+    try:
         image = describe_image(data)
     except SourceError:
-        field, data, image = "jpg", b"", None
+        image = None
     index.add_field(field, 0, data, image)
+    return True

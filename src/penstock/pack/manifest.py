@@ -58,7 +58,8 @@ def write_manifest(manifest: Manifest, path: Path) -> None:
     """Writes it at one stroke: before, there is no data set; after, there is a whole one."""
     content = {"format": "penstock", "version": VERSION, **asdict(manifest)}
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    write_durable(path, text.encode() + b"\n")
+    # A class folder whose name is not UTF-8 has lone surrogates: \udcXX is how JSON writes them.
+    write_durable(path, text.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -104,6 +105,8 @@ def _parse(content: object) -> Manifest:
         root=_expect(top.get("root", "."), str, "root"),
         recipe=_expect(top.get("recipe", {}), dict, "recipe"),
     )
+    if not shards:
+        raise CorruptError("it lists no shards")
     total = sum(shard.samples for shard in shards)
     if total != manifest.samples:
         raise CorruptError(f"{manifest.samples} samples, but its shards have {total}")

@@ -195,6 +195,7 @@ class _Job:
             self.resumed += 1
             self.progress.add(len(rows), int(self.source.sizes[rows].sum()))
             return finished
+        ws.forget_shard(workshop, number)
         rejected: list[tuple[int, str]] = []
         result = write_shard(
             self._read_rows(rows, rejected), workshop / shard_name(number), self.source.columns
@@ -236,8 +237,9 @@ class _Job:
         content = [
             [source.names[row], int(source.sizes[row]), int(source.mtimes[row])] for row in rows
         ]
-        plan = [self._recipe(), str(source.columns), list(source.classes or ()), content]
-        return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
+        known = [_known_before_reading(source, int(row)) for row in rows]
+        plan = [self._recipe(), str(source.columns), list(source.classes or ()), content, known]
+        return hashlib.sha256(json.dumps(plan, default=str).encode()).hexdigest()
 
     def _recipe(self) -> dict[str, Any]:
         recipe = asdict(self.options)
@@ -249,8 +251,11 @@ class _Job:
     def recipe(self) -> dict[str, Any]:
         """What the manifest says of how the data set was made; equal for equal packs."""
         digest = hashlib.sha256()
-        for name, size in zip(self.source.names, self.source.sizes, strict=True):
+        source = self.source
+        digest.update(json.dumps([str(source.columns), list(source.classes or ())]).encode())
+        for row, (name, size) in enumerate(zip(source.names, source.sizes, strict=True)):
             digest.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+            digest.update(json.dumps(_known_before_reading(source, row), default=str).encode())
         return {**self._recipe(), "source": digest.hexdigest()}
 
     def name(self, row: int) -> str:
@@ -283,7 +288,14 @@ def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
     )
 
 
+def _known_before_reading(source: Source, row: int) -> list[Any]:
+    """Label and columns of a sample where a listing gives them; elsewhere they lie in its bytes."""
+    labels, columns = getattr(source, "labels", None), getattr(source, "rows", None)
+    return [labels[row] if labels else None, dict(columns[row]) if columns else None]
+
+
 def _write_rejected(job: _Job, rejected: list[tuple[int, str]], destination: Path) -> None:
+    (destination / REJECTED).unlink(missing_ok=True)
     if not rejected:
         return
     entries = [{"name": job.source.names[row], "reason": reason} for row, reason in rejected]
@@ -317,5 +329,5 @@ def _read_rejected(destination: Path) -> list[tuple[str, str]]:
     path = destination / REJECTED
     if not path.exists():
         return []
-    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     return [(entry["name"], entry["reason"]) for entry in entries]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
-
-from rich import progress as rich_progress
-from rich.console import Console
 
 
 class Progress(NamedTuple):
@@ -43,10 +41,13 @@ class ProgressCounter:
 @contextmanager
 def progress_bar(what: str, unit: str = "samples") -> Iterator[Watcher | None]:
     """A watcher that draws a bar with rates and time left; None where stderr is not a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield None
         return
+    from rich import progress as rich_progress  # only where somebody looks
+    from rich.console import Console
+
+    console = Console(stderr=True)
     columns = (
         rich_progress.TextColumn("{task.description}"),
         rich_progress.BarColumn(),

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock._core import crc32c
 from penstock.errors import CorruptError
+from penstock.formats.pread import pread_all
 from penstock.pack.index import FILE, KEY, field_names, read_index
 from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest
 from penstock.pack.packer import count_cores
@@ -77,7 +78,13 @@ def _check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
     size = path.stat().st_size
     if size != record.bytes:
         yield Problem(record.file, f"{size} bytes, the manifest says {record.bytes}")
-    elif record.sha256 is not None and _hash_file(path) != record.sha256:
+        return
+    try:
+        same = record.sha256 is None or _hash_file(path) == record.sha256
+    except OSError as error:
+        yield Problem(record.file, f"cannot be read: {error.strerror}")
+        return
+    if not same:
         yield Problem(record.file, "its SHA-256 is not the one in the manifest")
 
 
@@ -121,7 +128,10 @@ def _check_bytes(fd: int, offset: int, size: int, expected: int) -> str | None:
         return "the file is missing"
     # A size that lies is bounded by the file: nothing is allocated beyond it.
     available = max(0, os.fstat(fd).st_size - offset)
-    data = os.pread(fd, min(size, available), offset)
+    try:
+        data = pread_all(fd, min(size, available), offset)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
     if len(data) < size:
         return f"{size} bytes, of which {len(data)} are there"
     if crc32c(data) != expected:

@@ -20,7 +20,7 @@ from typing import Any
 from penstock.errors import PackError
 from penstock.pack.durable import sync_folder, write_durable
 from penstock.pack.manifest import FileRecord, ShardRecord
-from penstock.pack.shard import ShardResult
+from penstock.pack.shard import ShardResult, shard_name
 
 FOLDER = ".packing"
 _SHARD_FILE = re.compile(r"shard-(\d{6})\.(?:tar|arrow|json)")
@@ -48,10 +48,11 @@ def open_workshop(destination: Path) -> Iterator[Path]:
     workshop.mkdir(parents=True, exist_ok=True)
     lock = os.open(workshop / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PackError(f"{destination}: another process is packing into it") from None
         yield workshop
-    except BlockingIOError:
-        raise PackError(f"{destination}: another process is packing into it") from None
     finally:
         os.close(lock)
 
@@ -70,6 +71,17 @@ def load_finished(workshop: Path, number: int, plan: str) -> Finished | None:
     record = finished.result.record
     files = [record.index] + ([record.data] if record.data else [])
     return finished if all(_is_there(workshop, file) for file in files) else None
+
+
+def forget_shard(workshop: Path, number: int) -> None:
+    """Removes a shard of another plan before its files are replaced, its record first.
+
+    Otherwise a kill between the two could leave an old record beside a new file.
+    """
+    (workshop / _record_name(number)).unlink(missing_ok=True)
+    for folder in (workshop, workshop.parent):
+        for suffix in (".arrow", ".tar"):
+            (folder / shard_name(number)).with_suffix(suffix).unlink(missing_ok=True)
 
 
 def save_finished(workshop: Path, number: int, finished: Finished) -> None:

@@ -15,7 +15,7 @@ from penstock.errors import CorruptError
 from penstock.pack.index import FILE, LABEL, field_names
 from penstock.sample import is_image_field
 
-NO_LABEL = -1
+NO_LABEL = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +28,10 @@ class Places:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A row a sample, in index order. About 50 bytes each; the index itself is not kept.
+    """A row a sample, in index order. About 60 bytes each; the index itself is not kept.
 
-    `span` covers all wanted fields of a sample, `fields` says where each lies. `image` is the
-    sample's first image field; `height` and `width` are 0 where that is damaged or missing.
+    `span` covers what is wanted of a sample, `fields` says where each field lies. `image` is the
+    sample's first image field, wanted or not; `height` and `width` are 0 where it is damaged or missing.
     """
 
     files: Sequence[str]
@@ -47,26 +47,32 @@ class Columns:
     def __len__(self) -> int:
         return len(self.file)
 
+    @property
+    def anchor(self) -> Places:
+        """What runs are cut by: the image, or what is wanted where no sample has one."""
+        return self.image if self.image.size.any() else self.span
+
 
 def read_columns(
     index: pa.Table, wanted: Sequence[str] = (), user: Sequence[str] = (), image: bool = True
 ) -> Columns:
     """Columns of an index: the image, the `wanted` fields, and `user` columns as they are."""
-    images = [f for f in field_names(index.schema) if is_image_field(f) and "." not in f]
+    found = [f for f in field_names(index.schema) if is_image_field(f)]
+    images = [f for f in found if "." not in f] or found
     if image and not images:
         raise CorruptError(f"no image field among {field_names(index.schema)}")
-    images = images if image else []
     codes = index[FILE].combine_chunks()
     if isinstance(codes, pa.ChunkedArray):
         codes = codes.chunk(0) if codes.num_chunks else pa.array([], index[FILE].type)
-    fields = {name: _places(index, name) for name in dict.fromkeys([*images, *wanted])}
     none = Places(np.zeros(len(index), np.int64), np.zeros(len(index), np.int64))
+    first = _first([_places(index, name) for name in images]) if images else none
+    fields = {name: _places(index, name) for name in wanted}
     return Columns(
         files=codes.dictionary.to_pylist(),
         file=codes.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-        span=_span([places for places in fields.values()]) if fields else none,
-        image=_first([fields[name] for name in images]) if images else none,
-        fields={name: fields[name] for name in wanted},
+        span=_span([*fields.values(), *([first] if image else [])] or [none]),
+        image=first,
+        fields=fields,
         height=_first_value(index, images, "height"),
         width=_first_value(index, images, "width"),
         label=_numbers(index[LABEL], NO_LABEL),

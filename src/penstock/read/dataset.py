@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import CorruptError
+from penstock.formats.pread import pread_all
 from penstock.pack.index import FILE, KEY, LABEL, field_names, read_index, user_columns
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest
@@ -172,4 +173,4 @@ class Dataset(Sequence[Sample]):
                 f"{path}: ends before {field} of {values[KEY]!r}: {size} bytes at {offset}, "
                 f"{max(0, available)} are there"
             )
-        return os.pread(fd, size, offset)
+        return pread_all(fd, size, offset)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import CorruptError
+from penstock.formats.files import ImageFiles
 from penstock.formats.folder import open_folder
 from penstock.pack.inplace import index_dataset
 from penstock.pack.loose import digest_files, index_files
@@ -32,7 +33,7 @@ def open_path(path: str | os.PathLike[str], cache: str | os.PathLike[str] | None
         return _open_file(path.resolve(), Path(cache) if cache is not None else cache_folder())
     if path.name == MANIFEST or (path / MANIFEST).exists() or not path.is_dir():
         return open_dataset(path)
-    if any(path.glob("*.tar")):
+    if any(path.glob("*.tar")) and not any(entry.is_dir() for entry in path.iterdir()):
         raise CorruptError(f"{path}: has tars but no manifest; run `penstock index {path}` once")
     return _open_folder(path.resolve(), Path(cache) if cache is not None else cache_folder())
 
@@ -45,21 +46,30 @@ def cache_folder() -> Path:
 
 
 def _open_folder(folder: Path, cache: Path) -> Dataset:
+    """An index is never changed: a folder that changed gets a new one, and loaders that run keep theirs."""
     source = open_folder(folder)
-    target = cache / hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
-    with _locked(target.with_suffix(".lock")):
-        if not _is_current(target, digest_files(source)):
-            _log.info("indexing %s into %s", folder, target)
-            with progress_bar(f"indexing {folder.name}", "files") as watcher:
-                fresh = Path(tempfile.mkdtemp(dir=cache, prefix=f"{target.name}."))
-                try:
-                    index_files(source, fresh, watcher=watcher)
-                    shutil.rmtree(target, ignore_errors=True)
-                    fresh.rename(target)
-                except BaseException:
-                    shutil.rmtree(fresh, ignore_errors=True)
-                    raise
+    digest = digest_files(source)
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:24]
+    target = cache / f"{name}-{digest[:24]}"
+    if not _is_current(target, digest):
+        with _locked(cache / f"{name}.lock"):
+            if not _is_current(target, digest):
+                _build(source, target, cache, name)
     return open_dataset(target)
+
+
+def _build(source: ImageFiles, target: Path, cache: Path, name: str) -> None:
+    _log.info("indexing %s into %s", source.root, target)
+    for old in cache.glob(f"{name}-*"):  # of the folder as it was, or of a process that was killed
+        shutil.rmtree(old, ignore_errors=True)
+    fresh = Path(tempfile.mkdtemp(dir=cache, prefix=f"{name}-"))
+    try:
+        with progress_bar(f"indexing {source.root.name}", "files") as watcher:
+            index_files(source, fresh, watcher=watcher)
+        fresh.rename(target)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
 
 
 def _open_file(file: Path, cache: Path) -> Dataset:

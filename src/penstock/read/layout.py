@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import CorruptError
+from penstock.formats.pread import pread_into
 from penstock.plan import cut_runs, find_runs, group_files
 from penstock.read.columns import Columns
-from penstock.read.run_reader import read_exactly
 from penstock.read.seeks import SeekReader, SeekTables
 
 
@@ -42,14 +42,14 @@ class Layout:
 
     def _cut(self, run_bytes: int) -> NDArray[np.int64]:
         """Runs never cross an index file, so that their seek tables are one read too."""
-        span, bounds = self.columns.span, [np.zeros(1, np.int64)]
+        anchor, bounds = self.columns.anchor, [np.zeros(1, np.int64)]
         for part in self._parts:
             rows = slice(part.start, part.stop)
             if part.loose:
-                runs = group_files(span.size[rows], run_bytes)
+                runs = group_files(anchor.size[rows], run_bytes)
             else:
                 files = self.columns.file[rows]
-                runs = cut_runs(files, span.offset[rows], span.size[rows], run_bytes)
+                runs = cut_runs(files, anchor.offset[rows], anchor.size[rows], run_bytes)
             bounds.append(part.start + runs[1:])
         return np.concatenate(bounds)
 
@@ -115,7 +115,9 @@ class Layout:
         except OSError as error:
             raise CorruptError(f"{path}: {error.strerror}") from None
         try:
-            got = read_exactly(fd, memory.data, offset)
+            got = pread_into(fd, memory.data, offset)
+        except OSError as error:
+            raise CorruptError(f"{path}: {error.strerror}") from None
         finally:
             os.close(fd)
         if got < len(memory):

@@ -38,7 +38,10 @@ class SeekReader:
         place = self._places[index]
         if place is None:
             return None
-        fd = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fd = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
         try:
             raw = os.pread(fd, 4 * (stop - start + 1), place[0] + 4 * start)
             bounds = np.frombuffer(raw, "<i4").astype(np.int64)

@@ -15,7 +15,7 @@ from penstock import _core
 from penstock.render.decode import decode_with_pillow
 from penstock.render.inputs import Arena, Inputs
 from penstock.render.options import BYTES, Color, Output, Window
-from penstock.render.status import PILLOW_DECIDES
+from penstock.render.status import LEFT_TO_PILLOW, Status
 
 if TYPE_CHECKING:
     from penstock.render.inputs import Data
@@ -68,7 +68,7 @@ def render_batch(
     status = np.zeros(len(boxes), np.int32)
     threads = _check_threads(threads)
     request.render(out, status, threads)
-    request.render_unsupported(out, status, threads)
+    request.render_with_pillow(out, status, threads)
     return out, status
 
 
@@ -105,16 +105,18 @@ class _Request:
             status=status,
         )
 
-    def render_unsupported(
+    def render_with_pillow(
         self, out: NDArray[Any], status: NDArray[np.int32], threads: int
     ) -> None:
-        """Lets Pillow decode what the core does not, a picture at a time for each thread."""
-        rows = np.flatnonzero(np.isin(status, PILLOW_DECIDES))
+        """Lets Pillow decode what the core did not, a picture at a time for each thread."""
+        if not status.any():
+            return
+        rows = np.flatnonzero(np.isin(status, LEFT_TO_PILLOW))
         if len(rows) == 0:
             return
 
         def render_row(row: int) -> None:
-            status[row], pixels = decode_with_pillow(self.images[row])
+            status[row], pixels = decode_with_pillow(self.images[row], Status(status[row]))
             if pixels is not None:
                 one = slice(row, row + 1)
                 self._take(one, pixels).render(out[one], status[one], 1)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from penstock import _core
 from penstock.errors import DecodeError
 from penstock.render import reference
-from penstock.render.status import PILLOW_DECIDES, Status, status_message
+from penstock.render.status import LEFT_TO_PILLOW, Status, status_message
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -21,11 +21,11 @@ def decode_jpeg(data: Buffer) -> NDArray[np.uint8]:
     """uint8[H, W, 3], as `Image.open(data).convert("RGB")` gives it; EXIF orientation is not applied.
 
     Baseline JPEG is decoded by the core, every other format that Pillow reads by Pillow.
-    Raises DecodeError for data that is damaged or no image.
+    Raises DecodeError for what Pillow refuses: data that is damaged or no image.
     """
     code, pixels = _core.decode_jpeg(data)
-    if code in PILLOW_DECIDES:
-        code, pixels = decode_with_pillow(data)
+    if code in LEFT_TO_PILLOW:
+        code, pixels = decode_with_pillow(data, Status(code))
     if pixels is None:
         raise DecodeError(f"{status_message(code)} ({memoryview(data).nbytes} bytes)")
     return pixels
@@ -36,15 +36,15 @@ def build_seek(data: Buffer) -> bytes:
     return _core.build_seek(data)[1]
 
 
-def decode_with_pillow(data: Buffer) -> tuple[Status, NDArray[np.uint8] | None]:
-    """OK and the pixels, or why there are none."""
+def decode_with_pillow(data: Buffer, verdict: Status) -> tuple[Status, NDArray[np.uint8] | None]:
+    """OK and the pixels; or why there are none, which is the core's `verdict` if it had one."""
     try:
         return Status.OK, reference.decode(data)
     except (Image.DecompressionBombError, MemoryError):
         return Status.TOO_LARGE, None
-    except UnidentifiedImageError:
-        return Status.CORRUPT, None
     except Exception as error:  # noqa: BLE001
         # Intentional: for bad data Pillow's readers raise nearly everything (OSError, SyntaxError,
         # ValueError, struct.error, zlib.error, ...), and a bad sample is a status here.
+        if verdict != Status.UNSUPPORTED:
+            return verdict, None
         return (Status.TRUNCATED if "truncated" in str(error) else Status.CORRUPT), None

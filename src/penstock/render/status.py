@@ -16,8 +16,8 @@ class Status(IntEnum):
     TOO_LARGE = 5
 
 
-PILLOW_DECIDES = (Status.UNSUPPORTED, Status.TRUNCATED, Status.CORRUPT)
-"""What the core refuses and Pillow may still decode: see docs/damaged-images.md."""
+# Pillow is the judge: it decodes what the core does not know, and some of what the core calls damaged.
+LEFT_TO_PILLOW = (Status.UNSUPPORTED, Status.TRUNCATED, Status.CORRUPT)
 
 _MESSAGES = {
     Status.OK: "fine",

@@ -1,0 +1,124 @@
+"""`penstock doctor`: what a machine can deliver against what a training needs, or what a program waits for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import typer.core
+from rich.console import Console
+
+from penstock.cli.measuring import bench_bar, load_transform, shown_command
+from penstock.cli.terminal import print_json, say
+from penstock.errors import PenstockError
+from penstock.workbench.advice import diagnose
+from penstock.workbench.bench import Options, run_bench
+from penstock.workbench.need import read_need
+from penstock.workbench.report.bench_page import bench_page
+from penstock.workbench.report.page import write_report
+from penstock.workbench.report.watch_page import watch_page
+from penstock.workbench.table import tabulate_diagnosis
+from penstock.workbench.watch.judge import judge
+from penstock.workbench.watch.rate import measure_rate
+from penstock.workbench.watch.run import watch_command
+from penstock.workbench.watch.table import tabulate_judgement
+
+REPORT = Path("penstock-report.html")
+
+
+class DoctorCommand(typer.core.TyperCommand):
+    """Keeps what stands behind `--`, which is a command and not a path."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta["command"] = args[place + 1 :]
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+
+def doctor(
+    context: typer.Context,
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="A data set or an image folder; or: -- python train.py ..."),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1)] = 256,
+    step_ms: Annotated[
+        float | None, typer.Option(help="Milliseconds that a training step takes.")
+    ] = None,
+    target: Annotated[
+        float | None, typer.Option(help="Images per second that the training needs.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of the loader; all cores unless given.")
+    ] = None,
+    size: Annotated[int, typer.Option(min=1, help="Pixels of the RandomResizedCrop.")] = 224,
+    transform: Annotated[
+        str | None,
+        typer.Option(help="Transforms of your own: package.module:name or file.py:name."),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Measure about so many samples.")] = 2048,
+    windows: Annotated[int, typer.Option(min=1, help="Windows of each stage.")] = 3,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Length of a window.")] = 0.3,
+    html: Annotated[
+        Path | None, typer.Option(help=f"Write the report to this file; {REPORT} for a command.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Say what limits a training: `doctor PATH --step-ms 120`, or `doctor -- python train.py ...`."""
+    command = context.meta.get("command")
+    if (command is None) == (path is None) or command == []:
+        raise typer.BadParameter("give a data set, or a command behind --")
+    if command is not None:
+        _watch(command, html or REPORT, as_json)
+        return
+    assert path is not None
+    options = Options(
+        batch_size=batch_size,
+        threads=None if threads is None else [threads],
+        size=size,
+        transform=None if transform is None else load_transform(transform),
+        samples=samples,
+        rounds=windows,
+        seconds=seconds,
+        command=shown_command(),
+    )
+    _examine(path, options, read_need(target, step_ms, batch_size), html, as_json)
+
+
+def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json: bool) -> None:
+    with bench_bar("examining") as watcher:
+        bench = run_bench(path, options, watcher)
+    if not bench.stages:
+        raise KeyboardInterrupt
+    diagnosis = diagnose(bench, need)
+    if as_json:
+        print_json({"diagnosis": diagnosis.to_json(), "bench": bench.to_json()})
+    else:
+        Console().print(tabulate_diagnosis(diagnosis))
+    if html is not None:
+        write_report(html, bench_page(bench, diagnosis))
+        say(f"report: {html}")
+    if not bench.complete:
+        say("interrupted: this is from the windows until then")
+        raise typer.Exit(130)
+
+
+def _watch(command: list[str], html: Path, as_json: bool) -> None:
+    watched = watch_command(command)
+    try:
+        rate = measure_rate(watched)
+    except (PenstockError, OSError, ValueError) as error:
+        say(f"no estimate for Penstock on the same images: {error}")
+        rate = None
+    judgement = judge(watched, rate)
+    if as_json:
+        print_json({"judgement": judgement.to_json(), "watched": watched.to_json()})
+    else:
+        Console(stderr=True).print(tabulate_judgement(watched, judgement))
+    write_report(html, watch_page(watched, judgement))
+    say(f"report: {html}")
+    if watched.exit_code:
+        raise typer.Exit(watched.exit_code if watched.exit_code > 0 else 128 - watched.exit_code)

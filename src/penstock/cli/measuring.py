@@ -1,0 +1,134 @@
+"""`penstock bench`, and what it shares with `penstock doctor`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import progress as rich_progress
+from rich.console import Console
+
+from penstock.cli.terminal import print_json, say
+from penstock.workbench.bench import Options, run_bench
+from penstock.workbench.report.bench_page import bench_page
+from penstock.workbench.report.page import write_report
+from penstock.workbench.table import tabulate_bench
+from penstock.workbench.windows import Watcher
+
+
+class Peer(str, Enum):
+    torchvision = "torchvision"
+
+
+def bench(
+    path: Annotated[Path, typer.Argument(help="A packed or indexed data set, or an image folder.")],
+    batch_size: Annotated[int, typer.Option(min=1)] = 256,
+    threads: Annotated[
+        str | None, typer.Option(help="Thread counts, as in 1,2,8; up to all cores unless given.")
+    ] = None,
+    size: Annotated[int, typer.Option(min=1, help="Pixels of the RandomResizedCrop.")] = 224,
+    transform: Annotated[
+        str | None,
+        typer.Option(help="Transforms of your own: package.module:name or file.py:name."),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Measure about so many samples.")] = 4096,
+    windows: Annotated[int, typer.Option(min=1, help="Windows of each stage.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Length of a window.")] = 0.5,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Let every window of the pipeline read from disk.")
+    ] = False,
+    against: Annotated[
+        Peer | None, typer.Option(help="Run the same work through this, side by side.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Measure every stage alone and the pipeline as a whole. Ctrl-C ends it with what was measured."""
+    options = Options(
+        batch_size=batch_size,
+        threads=None if threads is None else parse_threads(threads),
+        size=size,
+        transform=None if transform is None else load_transform(transform),
+        samples=samples,
+        rounds=windows,
+        seconds=seconds,
+        cold=cold,
+        against=None if against is None else against.value,
+        command=shown_command(),
+    )
+    with bench_bar("measuring") as watcher:
+        result = run_bench(path, options, watcher)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        Console().print(tabulate_bench(result))
+    if html is not None:
+        write_report(html, bench_page(result, None))
+        say(f"report: {html}")
+    if not result.complete:
+        raise typer.Exit(130)
+
+
+def shown_command() -> str:
+    """The command as it was typed, without the place of the program."""
+    return shlex.join(["penstock", *sys.argv[1:]])
+
+
+def parse_threads(text: str) -> list[int]:
+    """[1, 2, 8] from `1,2,8`."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2,8") from None
+
+
+def load_transform(spec: str) -> Any:
+    """What `package.module:name` or `file.py:name` stands for: a list, a Compose, or a function."""
+    source, colon, name = spec.rpartition(":")
+    if not colon:
+        raise typer.BadParameter(f"{spec!r} is not package.module:name or file.py:name")
+    try:
+        return getattr(_import_source(source), name)
+    except (ImportError, AttributeError, OSError) as error:
+        raise typer.BadParameter(f"{spec}: {error}") from None
+
+
+def _import_source(source: str) -> Any:
+    if not source.endswith(".py"):
+        return importlib.import_module(source)
+    spec = importlib.util.spec_from_file_location("penstock_user_transform", source)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # workers look functions up there
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def bench_bar(what: str) -> Iterator[Watcher | None]:
+    """A watcher that draws a bar; None where stderr is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.TextColumn("{task.fields[now]}"),
+        rich_progress.TimeRemainingColumn(),
+    )
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, now="preparing", total=None)
+
+        def watch(done: int, total: int, now: str) -> None:
+            bar.update(task, completed=done, total=total, now=now)
+
+        yield watch

@@ -1,0 +1,147 @@
+"""What a bench measures, as values: everything that verdicts, tables and reports are made from.
+
+Rates are images per second, sizes bytes, unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+COLD, WARM = "storage, cold", "storage, warm"
+ENTROPY, DECODE, RENDER = "entropy decode", "whole decode", "render"
+PYTHON, COLLATE, COPY = "user transform", "collate", "copy to device"
+PIPELINE = "pipeline"
+NATIVE_KINDS = frozenset({"baseline", "grey"})
+"""Kinds of images that the native core decodes; all others go through Pillow."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Images per second: the median of several windows, with the slowest and the fastest of them."""
+
+    median: float
+    low: float
+    high: float
+    windows: tuple[float, ...]
+
+    @classmethod
+    def of(cls, windows: Sequence[float]) -> Rate:
+        return cls(statistics.median(windows), min(windows), max(windows), tuple(windows))
+
+    def agrees_with(self, other: Rate) -> bool:
+        """Whether the ranges of the two overlap."""
+        return self.low <= other.high and other.low <= self.high
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage, or the whole pipeline, measured at one number of threads.
+
+    cpu_ms: CPU time an image of all threads. image_bytes: what an image moves through this stage.
+    peak_bytes: the most memory held while it ran; None where that was not measured.
+    """
+
+    name: str
+    threads: int
+    rate: Rate
+    cpu_ms: float
+    image_bytes: float = 0.0
+    peak_bytes: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the process may use. `cpu_limit` (cores) and `memory_limit` are cgroup limits, None if there are none."""
+
+    cpu: str
+    cores: int
+    usable_cores: int
+    cpu_limit: float | None
+    memory: int
+    memory_available: int
+    memory_limit: int | None
+    shm: int
+    numa_nodes: int
+    disk: str
+    versions: dict[str, str]
+
+    @property
+    def capacity_cores(self) -> float:
+        """Cores that can be kept busy: affinity and the cgroup limit together."""
+        return min(self.usable_cores, self.cpu_limit or self.usable_cores)
+
+    @property
+    def cache_room(self) -> int:
+        """Bytes that may serve as page cache."""
+        return min(self.memory_available, self.memory_limit or self.memory_available)
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data set, and of the samples that were looked at: their sizes and what decoding each cost.
+
+    native_ms, slow_path_ms: CPU to render an image in the core, and one that goes through Pillow; 0 if none does.
+    """
+
+    path: str
+    samples: int
+    bytes: int
+    kinds: dict[str, int]
+    loose: bool
+    shards: int
+    mean_bytes: float
+    mean_short_side: float
+    megapixels: tuple[float, ...]
+    kilobytes: tuple[float, ...]
+    decode_ms: tuple[float, ...]
+    native_ms: float
+    slow_path_ms: float
+
+    @property
+    def slow_share(self) -> float:
+        """The part of the images that the native core leaves to Pillow."""
+        slow = sum(count for kind, count in self.kinds.items() if kind not in NATIVE_KINDS)
+        return slow / max(sum(self.kinds.values()), 1)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What was run."""
+
+    command: str
+    date: str
+    batch_size: int
+    threads: int
+    transform: str
+    size: tuple[int, int]
+    cold: bool
+    samples_used: int
+
+
+@dataclass(frozen=True)
+class Bench:
+    """All that one run of `penstock bench` found out. `complete` is False after Ctrl-C."""
+
+    setting: Setting
+    machine: Machine
+    data: Data
+    stages: tuple[Stage, ...]
+    skipped: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    complete: bool
+
+    def find(self, name: str, threads: int | None = None) -> Stage | None:
+        """The stage at so many threads, or at the most that were measured."""
+        found = [s for s in self.stages if s.name == name and threads in (None, s.threads)]
+        return max(found, key=lambda stage: stage.threads, default=None)
+
+    def named(self, name: str) -> list[Stage]:
+        """The stage at every number of threads, ascending."""
+        return sorted((s for s in self.stages if s.name == name), key=lambda s: s.threads)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

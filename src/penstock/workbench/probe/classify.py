@@ -1,0 +1,87 @@
+"""What a thread of a loader is doing, told from its Python stack: reading, decoding, other Python, or nothing."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from types import CodeType, FrameType
+
+READ, DECODE, COLLATE, PYTHON, IDLE = "read", "decode", "collate", "Python", "idle"
+KINDS = (DECODE, READ, PYTHON, COLLATE, IDLE)
+
+_READS = re.compile(r"(\bread\(|\.readinto\(|\bopen\(|\.pread|fromfile\(|read_file\(|read_bytes\()")
+_DECODES = re.compile(r"(decode|imread|\.load\(\)|\.draft\()")
+_DECODERS = ("PIL/ImageFile.py", "torchvision/io/image.py", "PIL/JpegImagePlugin.py")
+_WAITERS = (
+    "multiprocessing/connection.py",
+    "multiprocessing/queues.py",
+    "multiprocessing/synchronize.py",
+    "penstock/run/port.py",
+    "selectors.py",
+    "queue.py",
+    "threading.py",
+)
+_WORKER_LOOPS = {"_worker_loop": "_utils/worker.py", "_work": "penstock/run/workers.py"}
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
+
+_seen: dict[tuple[CodeType, int], str | None] = {}
+
+
+def classify(frame: FrameType) -> tuple[str, str]:
+    """(kind, place) of a stack."""
+    kind = classify_line(frame.f_code, frame.f_lineno)
+    if kind is not None:
+        return kind, name_place(frame)
+    if frame.f_back is not None and _is_library(frame):
+        above = classify_line(frame.f_back.f_code, frame.f_back.f_lineno)
+        if above in (READ, DECODE):
+            return above, name_place(frame)
+    return PYTHON, name_place(frame)
+
+
+def classify_line(code: CodeType, line: int) -> str | None:
+    """What a line of code does when it is where a thread stands; None if it says nothing special."""
+    place = code, line
+    if place not in _seen:
+        _seen[place] = _classify_text(code.co_filename, linecache.getline(code.co_filename, line))
+    return _seen[place]
+
+
+def _classify_text(file: str, text: str) -> str | None:
+    if file.endswith(_WAITERS):
+        return IDLE
+    if file.endswith("_utils/collate.py"):
+        return COLLATE
+    if _READS.search(text):
+        return READ
+    if file.endswith(_DECODERS) or _DECODES.search(text):
+        return DECODE
+    return None
+
+
+def _is_library(frame: FrameType) -> bool:
+    return any(part in frame.f_code.co_filename for part in _LIBRARIES)
+
+
+def name_place(frame: FrameType) -> str:
+    """`file.py:function` of the innermost frame that is the user's own; of the innermost if none is."""
+    found: FrameType | None = frame
+    while found is not None and _is_library(found):
+        found = None if _is_loop(found) else found.f_back
+    code = (found or frame).f_code
+    parts = code.co_filename.split("/")[-1 if found is not None else -2 :]
+    return f"{'/'.join(parts)}:{code.co_name}"
+
+
+def is_worker(frame: FrameType | None) -> bool:
+    """Whether the stack is that of a worker process, of a torch DataLoader or of a Penstock loader."""
+    while frame is not None:
+        if _is_loop(frame):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_loop(frame: FrameType) -> bool:
+    file = _WORKER_LOOPS.get(frame.f_code.co_name)
+    return file is not None and frame.f_code.co_filename.endswith(file)

@@ -1,0 +1,149 @@
+"""One watched process: its timeline, its samples, and the file that it tells them in."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from .classify import IDLE, PYTHON, READ, classify, is_worker
+from .timeline import BETWEEN, COMPUTE, Timeline
+
+PERIOD = 0.05
+_WRITE_EVERY = 50
+_PLACES = 20
+
+
+def _count_sleeps() -> int:
+    """How often this thread gave up its core to wait: once in every pause, once more for the GIL."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+class Process:
+    """Samples the main thread every 50 ms; the patched loaders add to the timeline.
+
+    The sampling thread needs the GIL to look. Woken while the main thread runs Python, it gets the GIL
+    only where that lets it go, often in the next read: what it sees then is not what went on. So a look
+    that had to wait for the GIL counts as Python, whatever it sees.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._reset()
+
+    def _reset(self) -> None:
+        self.timeline = Timeline()
+        self.depth = 0
+        self.loaders: list[Callable[[], dict[str, Any]]] = []
+        self.kinds: Counter[str] = Counter()
+        self.places: Counter[str] = Counter()
+        self.worker = False
+        self._cost = 0.0
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Starts the thread that samples."""
+        self._main = threading.main_thread().ident or 0
+        self._stat = os.open("/proc/thread-self/stat", os.O_RDONLY | os.O_CLOEXEC)
+        self._thread = threading.Thread(target=self._sample, name="penstock-probe", daemon=True)
+        self._thread.start()
+
+    def begin_forked(self) -> None:
+        """The same in a child: what the parent did is not the child's."""
+        self._reset()
+        self.begin()
+
+    def finish(self) -> None:
+        """Ends the sampling and writes the last word."""
+        self._end.set()
+        self.timeline.close()
+        self.write()
+
+    def enter(self, kind: str) -> int:
+        """A loader is asked for something: how deep inside other loaders, from 1; 0 in other threads."""
+        if threading.get_ident() != self._main:
+            return 0
+        self.depth += 1
+        if self.depth == 1:
+            self.timeline.mark(kind)
+        return self.depth
+
+    def leave(self, depth: int, going_on: bool) -> None:
+        """It has answered; `going_on` says whether with a batch."""
+        if not depth:
+            return
+        self.depth -= 1
+        if depth == 1:
+            self.timeline.mark(COMPUTE if going_on else BETWEEN)
+
+    def _sample(self) -> None:
+        number, slept = 0, _count_sleeps()
+        while not self._end.wait(PERIOD):
+            number += 1
+            late = _count_sleeps() - slept > 1
+            seen = self._look()  # before anything that lets the GIL go, and with it the main thread
+            if seen is not None:
+                self._count(*seen, late=late)
+            self._cost = time.thread_time()
+            if number % _WRITE_EVERY == 0:
+                self.write()
+            slept = _count_sleeps()
+
+    def _look(self) -> tuple[str, str] | None:
+        """What the main thread is doing, and where; None if it is not loading."""
+        frame = sys._current_frames().get(self._main)
+        if frame is None:
+            return None
+        if not self.worker and not self.depth:
+            self.worker = is_worker(frame)
+            if not self.worker:
+                return None
+        return classify(frame)
+
+    def _count(self, kind: str, place: str, *, late: bool) -> None:
+        if late:
+            kind = PYTHON
+        elif kind != IDLE and self._read_state() == "D":
+            kind = READ  # it waits for a disk, whatever for
+        self.kinds[kind] += 1
+        if kind != IDLE:
+            self.places[f"{kind} {place}"] += 1
+
+    def _read_state(self) -> str:
+        """The letter that /proc gives the main thread: D waits for a disk."""
+        try:
+            return os.pread(self._stat, 256, 0).rpartition(b")")[2][1:2].decode()
+        except OSError:
+            return "?"  # programs that become daemons close all files
+
+    def write(self) -> None:
+        """Replaces the file of this process by what is known now."""
+        with self._lock:
+            path = os.path.join(self.folder, f"{os.getpid()}.json")
+            try:
+                with open(f"{path}.new", "w") as file:
+                    json.dump(self._tell(), file)
+                os.replace(f"{path}.new", path)
+            except OSError:
+                return  # the folder is gone: nobody listens any more
+
+    def _tell(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "end": time.monotonic(),
+            "timeline": self.timeline.snapshot(),
+            "loaders": [tell() for tell in list(self.loaders)],
+            "worker": self.worker,
+            "kinds": dict(self.kinds),
+            "places": dict(self.places.most_common(_PLACES)),
+            "cost": self._cost,
+        }

@@ -1,0 +1,97 @@
+"""The report of `penstock doctor -- command`."""
+
+from __future__ import annotations
+
+from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
+from penstock.workbench.report.page import Page, Section, draw_both, make_cell, make_table
+from penstock.workbench.report.timeline_chart import draw_shares, draw_timeline
+from penstock.workbench.watch.record import Watched
+from penstock.workbench.watch.verdict import DATA_BOUND, Judgement, Limit
+
+_ORDER = (WAIT, COMPUTE, FIRST, BETWEEN, STARTUP)
+
+
+def watch_page(watched: Watched, judgement: Judgement) -> Page:
+    """The page of a watched program."""
+    sections = [_show_timeline(watched), _show_spans(watched)]
+    if watched.work:
+        sections.append(_show_work(watched))
+    if watched.loaders:
+        sections.append(_show_loaders(watched))
+    return Page(
+        title=f"Penstock report · {watched.command}",
+        tone=_choose_tone(watched, judgement),
+        headline=judgement.headline,
+        findings=judgement.findings,
+        sections=sections,
+        facts=_list_facts(watched),
+        data={"judgement": judgement.to_json(), "watched": watched.to_json()},
+    )
+
+
+def _choose_tone(watched: Watched, judgement: Judgement) -> str:
+    if judgement.limit is Limit.UNSEEN:
+        return "plain"
+    if watched.data_share < DATA_BOUND:
+        return "good"
+    return "tight" if watched.data_share < 4 * DATA_BOUND else "bad"
+
+
+def _show_timeline(watched: Watched) -> Section:
+    def draw(width: int) -> str:
+        return draw_timeline(watched.bins, watched.bin_seconds, _ORDER, width)
+
+    lead = "What the training loop did, from its start to its end: orange is waiting for data."
+    return Section("Timeline", lead, draw_both(draw))
+
+
+def _show_spans(watched: Watched) -> Section:
+    spans = {kind: watched.spans[kind] for kind in _ORDER}
+    body = draw_both(lambda width: draw_shares(spans, "s", width, "watched.spans"))
+    lead = f"{watched.wall:,.2f} s in all; {watched.attributed:.1%} of it has a name here."
+    return Section("Where the wall time went", lead, body)
+
+
+def _show_work(watched: Watched) -> Section:
+    body = draw_both(lambda width: draw_shares(watched.work, "%", width, "watched.work", False))
+    rows = []
+    for number, (place, share) in enumerate(watched.places):
+        kind, _, name = place.partition(" ")
+        cell = make_cell(f"{share:.1%}", f"watched.places.{number}.1", share)
+        rows.append([make_cell(name), make_cell(kind), cell])
+    if rows:
+        body += make_table(("place", "kind", "of their time"), rows)
+    who = f"{watched.workers} workers" if watched.workers else "loader"
+    return Section("What loading consisted of", f"The time of the {who}, sampled.", body)
+
+
+def _show_loaders(watched: Watched) -> Section:
+    rows = []
+    for number, loader in enumerate(watched.loaders):
+        path = f"watched.loaders.{number}"
+        rows.append(
+            [
+                make_cell(loader.kind),
+                make_cell(loader.dataset),
+                make_cell(f"{loader.workers}", f"{path}.workers", loader.workers),
+                make_cell(f"{loader.batch_size:,}", f"{path}.batch_size", loader.batch_size),
+                make_cell(f"{loader.batches:,}", f"{path}.batches", loader.batches),
+            ]
+        )
+    header = ("loader", "data", "workers", "batch size", "batches")
+    lead = "Those that gave batches; workers are threads in a Penstock loader."
+    return Section("Loaders", lead, make_table(header, rows))
+
+
+def _list_facts(watched: Watched) -> list[tuple[str, str]]:
+    system, gib = watched.system, 1 << 30
+    busy = system.cpu_seconds / max(watched.wall, 1e-9)
+    return [
+        ("command", watched.command),
+        ("exit code", f"{watched.exit_code}"),
+        ("processes", f"up to {system.most_processes}, {watched.loops} with a loop"),
+        ("CPU", f"{busy:.2f} of {system.cores:g} cores, {system.run_delay:.0%} waiting for a core"),
+        ("I/O wait", f"{system.io_wait:.1%} of all cores"),
+        ("memory", f"{system.peak_bytes / gib:.2f} of {system.memory_bytes / gib:.1f} GiB"),
+        ("watching", f"{watched.cost:.2%} of the CPU time"),
+    ]

@@ -1,0 +1,136 @@
+"""The data set on the bench: which of its samples are measured, where they lie, and some of them in memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import DecodeError, SourceError
+from penstock.plan.runs import RUN_BYTES
+from penstock.read.columns import NO_LABEL
+from penstock.read.dataset import Dataset
+from penstock.read.folder_cache import open_path
+from penstock.read.layout import Layout
+from penstock.read.parts import Table
+from penstock.render import decode_jpeg
+from penstock.workbench.numbers import Data
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Samples in memory: encoded bytes, seek tables, sizes."""
+
+    rows: NDArray[np.int64]
+    images: list[bytes]
+    seeks: list[bytes]
+    heights: NDArray[np.int64]
+    widths: NDArray[np.int64]
+
+    @property
+    def mean_bytes(self) -> float:
+        return float(np.mean([len(image) for image in self.images]))
+
+
+class Subject:
+    """A data set, and whole runs of it, spread evenly, with about `samples` samples."""
+
+    def __init__(self, path: str | os.PathLike[str], samples: int) -> None:
+        dataset = open_path(path)
+        if not len(dataset):
+            raise SourceError(f"{path}: has no samples to measure")
+        self.path = Path(path)
+        self.table = Table([dataset], (), image=True)
+        self.layout = Layout(self.table.columns, self.table.parts, RUN_BYTES)
+        self.runs = _choose_runs(self.layout.runs, samples)
+        bounds = self.layout.runs
+        self.rows = np.concatenate([np.arange(bounds[r], bounds[r + 1]) for r in self.runs])
+        self.dataset = Dataset(dataset.path, dataset.manifest, self.rows)
+        self.loose = any(part.loose for part in self.table.parts)
+        self.labelled = bool((self.table.columns.label[self.rows] != NO_LABEL).all())
+
+    @property
+    def mean_bytes(self) -> float:
+        return float(self.table.columns.span.size[self.rows].mean())
+
+    def list_files(self) -> list[Path]:
+        """The files that the chosen samples lie in."""
+        numbers, places = np.unique(self.table.columns.file[self.rows], return_index=True)
+        assert len(numbers)
+        return sorted(self.layout.path_of(int(self.rows[place])) for place in places)
+
+    def read_run(self, run: int) -> int:
+        """Reads a run into fresh memory; how many samples it has."""
+        self.layout.read_run(run, np.empty(max(int(self.layout.sizes[run]), 1), np.uint8))
+        return int(self.layout.runs[run + 1] - self.layout.runs[run])
+
+    def hold(self, count: int) -> Held:
+        """About `count` samples, evenly from all chosen runs."""
+        columns = self.table.columns
+        each = -(-count // len(self.runs))
+        images, seeks, rows = [], [], []
+        for run in self.runs[:count].tolist():
+            memory = np.empty(max(int(self.layout.sizes[run]), 1), np.uint8)
+            tables = self.layout.read_run(run, memory)
+            first, stop = int(self.layout.runs[run]), int(self.layout.runs[run + 1])
+            step = max(1, (stop - first) // each)
+            for row in range(first, stop, step)[:each]:
+                start = int(
+                    self.layout.places[row] + columns.image.offset[row] - columns.span.offset[row]
+                )
+                images.append(memory[start : start + int(columns.image.size[row])].tobytes())
+                seeks.append(b"" if tables is None else bytes(tables.table(row - first)))
+                rows.append(row)
+        chosen = np.array(rows, np.int64)
+        return Held(chosen, images, seeks, columns.height[chosen], columns.width[chosen])
+
+    def name_row(self, row: int) -> str:
+        """The key of a row and where it lies, for errors."""
+        offset = int(self.table.columns.image.offset[row])
+        return f"{self.table.name_row(row)!r} in {self.layout.path_of(row)} at byte {offset}"
+
+
+def _choose_runs(bounds: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
+    count = len(bounds) - 1
+    per_run = bounds[-1] / count
+    wanted = min(count, max(1, round(samples / per_run)))
+    return np.unique(np.arange(wanted) * count // wanted)
+
+
+def describe_data(subject: Subject, decode_ms: list[float], kind_ms: tuple[float, float]) -> Data:
+    """The data set in numbers; `kind_ms` is what rendering costs on the native and on the slow path."""
+    columns, manifest = subject.table.columns, subject.dataset.manifest
+    pixels = columns.height[subject.rows] * columns.width[subject.rows]
+    short = np.minimum(columns.height[subject.rows], columns.width[subject.rows])
+    return Data(
+        path=str(subject.path),
+        samples=manifest.samples,
+        bytes=int(columns.span.size.sum()),
+        kinds=dict(manifest.kinds),
+        loose=subject.loose,
+        shards=len(manifest.shards),
+        mean_bytes=subject.mean_bytes,
+        mean_short_side=float(short.mean()),
+        megapixels=tuple(np.round(pixels / 1e6, 4).tolist()),
+        kilobytes=tuple(np.round(columns.image.size[subject.rows] / 1e3, 1).tolist()),
+        decode_ms=tuple(decode_ms),
+        native_ms=kind_ms[0],
+        slow_path_ms=kind_ms[1],
+    )
+
+
+def time_decodes(subject: Subject, held: Held) -> list[float]:
+    """CPU milliseconds that decoding each held sample whole takes; DecodeError names one that does not."""
+    times = []
+    for row, image in zip(held.rows.tolist(), held.images, strict=True):
+        before = time.thread_time()
+        try:
+            decode_jpeg(image)
+        except DecodeError as error:
+            raise DecodeError(f"{subject.name_row(row)}: {error}") from None
+        times.append(round((time.thread_time() - before) * 1e3, 3))
+    return times

@@ -1,0 +1,1 @@
+"""`penstock doctor -- command`: runs a program of the user's unchanged, and says what its loop waited for."""

@@ -1,0 +1,151 @@
+"""The verdict on a watched program in plain sentences, with the numbers behind them."""
+
+from __future__ import annotations
+
+from penstock.workbench.probe.timeline import BETWEEN, FIRST, STARTUP
+from penstock.workbench.verdict import Finding
+from penstock.workbench.watch.record import Watched
+from penstock.workbench.watch.verdict import (
+    Judgement,
+    Limit,
+    estimate_gain,
+    find_limit,
+)
+
+_GIB = 1 << 30
+
+
+def judge(watched: Watched, penstock_rate: float | None = None) -> Judgement:
+    """`penstock_rate`: images/s that Penstock was measured to give on the same images, if it was."""
+    limit = find_limit(watched)
+    gain = None
+    if limit not in (Limit.UNSEEN, Limit.COMPUTE) and not _uses_penstock(watched):
+        gain = estimate_gain(watched, penstock_rate)
+    findings = [
+        _about_loop(watched),
+        _about_limit(watched, limit),
+        _about_work(watched),
+        _about_gain(watched, gain, penstock_rate),
+        _about_start(watched),
+        _about_system(watched),
+    ]
+    return Judgement(limit, _headline(watched, limit, gain), gain, tuple(filter(None, findings)))
+
+
+def _uses_penstock(watched: Watched) -> bool:
+    return all(loader.kind.startswith("penstock") for loader in watched.loaders)
+
+
+def _headline(watched: Watched, limit: Limit, gain: float | None) -> str:
+    if limit is Limit.UNSEEN:
+        return "No Penstock loader and no torch DataLoader was used: there is nothing to say about loading."
+    share = watched.data_share
+    if limit is Limit.COMPUTE:
+        return f"Compute-bound: the loop waited for data only {share:.1%} of the time. Faster loading gains nothing."
+    says = f"Data-bound {share:.0%} of the time: {_HEADLINES[limit].format(**_numbers(watched))}"
+    if gain is not None and gain > 1.1:
+        says += f" Packing and Penstock would make the loop about {gain:.1f}× as fast."
+    return says
+
+
+def _numbers(watched: Watched) -> dict[str, str]:
+    work = watched.work
+    pairs = (place.partition(" ")[::2] for place, _ in watched.places)
+    slowest = next((name for kind, name in pairs if kind == "Python"), "the transforms")
+    return {
+        "read": f"{work.get('read', 0.0):.0%}",
+        "decode": f"{work.get('decode', 0.0):.0%}",
+        "python": f"{work.get('Python', 0.0) + work.get('collate', 0.0):.0%}",
+        "idle": f"{work.get('idle', 0.0):.0%}",
+        "place": slowest,
+        "workers": f"{watched.workers or sum(loader.workers for loader in watched.loaders)}",
+        "cores": f"{watched.system.cores:g}",
+        "delay": f"{watched.system.run_delay:.0%}",
+        "busy": f"{watched.system.cpu_seconds / max(watched.wall, 1e-9):.1f}",
+    }
+
+
+_HEADLINES = {
+    Limit.TOO_MANY_WORKERS: "{workers} workers on {cores} cores stand in each other's way.",
+    Limit.TOO_FEW_WORKERS: "{workers} workers are busy all the time while cores are idle ({busy} of {cores} in use).",
+    Limit.READ: "{read} of the loading time is reading.",
+    Limit.DECODE: "{decode} of the loading time is decoding.",
+    Limit.PYTHON: "{python} of the loading time is Python code, most of it in {place}.",
+    Limit.HANDOVER: "the loaders are idle {idle} of the time; batches are late for another reason.",
+}
+_ADVICE = {
+    Limit.TOO_MANY_WORKERS: "Use about {cores} workers; processes waited {delay} of the time for a core.",
+    Limit.TOO_FEW_WORKERS: "Use more workers, up to {cores}.",
+    Limit.READ: "Pack the data set so that reads are sequential, or move it to a faster disk; see penstock doctor PATH.",
+    Limit.DECODE: "Decode less: Penstock decodes only what the crop needs, in native threads.",
+    Limit.PYTHON: "Move {place} to penstock.transforms, to whole batches, or to the accelerator.",
+    Limit.HANDOVER: "Look at prefetch_factor, pin_memory and single slow batches.",
+}
+
+
+def _about_limit(watched: Watched, limit: Limit) -> Finding | None:
+    if limit not in _ADVICE:
+        return None
+    values = _numbers(watched)
+    says = _HEADLINES[limit].format(**values)
+    return Finding("limit", says[0].upper() + says[1:], _ADVICE[limit].format(**values))
+
+
+def _about_loop(watched: Watched) -> Finding | None:
+    if not watched.loaders:
+        return None
+    batches = sum(loader.batches for loader in watched.loaders)
+    images = sum(loader.images for loader in watched.loaders)
+    loop = watched.waiting + watched.computing
+    return Finding(
+        "loop",
+        f"{batches:,} batches: {watched.waiting / batches * 1e3:,.1f} ms of waiting and "
+        f"{watched.computing / batches * 1e3:,.1f} ms of computing each, {images / max(loop, 1e-9):,.0f} images/s.",
+    )
+
+
+def _about_work(watched: Watched) -> Finding | None:
+    if not watched.work:
+        return None
+    parts = ", ".join(f"{share:.0%} {kind}" for kind, share in watched.work.items())
+    who = f"{watched.workers} workers" if watched.workers else "loader"
+    place = ""
+    if watched.places:
+        kind, _, name = watched.places[0][0].partition(" ")
+        place = f" The busiest place is {name} ({kind}, {watched.places[0][1]:.0%})."
+    return Finding("work", f"The time of the {who}: {parts}.{place}")
+
+
+def _about_gain(watched: Watched, gain: float | None, rate: float | None) -> Finding | None:
+    if gain is None or rate is None:
+        return None
+    return Finding(
+        "Penstock",
+        f"On the same images Penstock renders {rate:,.0f} images/s on this machine (measured with its default "
+        "transforms, RandomResizedCrop and flip).",
+        f"The loop would be about {gain:.1f}× as fast.",
+    )
+
+
+def _about_start(watched: Watched) -> Finding | None:
+    start, first, rest = (watched.spans[kind] for kind in (STARTUP, FIRST, BETWEEN))
+    says = (
+        f"Outside the loop: {start:.1f} s until a loader was used, {first:.1f} s to start loading and for the first "
+        f"batch of each epoch, {rest:.1f} s between and after loops."
+    )
+    if first < 0.1 * watched.wall or not watched.workers:
+        return Finding("start", says)
+    return Finding(
+        "start", says, "`persistent_workers=True` starts workers once and not every epoch."
+    )
+
+
+def _about_system(watched: Watched) -> Finding:
+    system = watched.system
+    busy = system.cpu_seconds / max(watched.wall, 1e-9)
+    return Finding(
+        "machine",
+        f"{busy:.1f} of {system.cores:g} cores in use; processes waited {system.run_delay:.0%} of the time for a "
+        f"core; I/O wait {system.io_wait:.0%}; memory up to {system.peak_bytes / _GIB:.2f} GiB of "
+        f"{system.memory_bytes / _GIB:.1f}. Watching took {watched.cost:.1%} of the CPU time.",
+    )

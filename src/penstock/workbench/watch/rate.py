@@ -1,0 +1,30 @@
+"""What Penstock would give on the images that a watched program loaded: measured, not assumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.serve.pipeline import divide_transform
+from penstock.workbench.bench import Options
+from penstock.workbench.numbers import RENDER
+from penstock.workbench.stages import Workload, compute_jobs
+from penstock.workbench.subject import Subject
+from penstock.workbench.verdict import ENOUGH
+from penstock.workbench.watch.record import Watched
+from penstock.workbench.windows import take_turns
+
+
+def measure_rate(watched: Watched) -> float | None:
+    """Images per second; None if the program's images are not a folder that can be read, or loading is no worry.
+
+    The render on all cores, less what the rest of a pipeline takes.
+    """
+    sources = [s.source for s in watched.loaders if s.source and s.kind.startswith("torch")]
+    if not sources or watched.data_share < 0.05 or not Path(sources[0]).is_dir():
+        return None
+    subject = Subject(sources[0], samples=256)
+    options = Options(samples=256)
+    load = Workload(subject, subject.hold(64), divide_transform(options.steps(), None))
+    jobs = [job for job in compute_jobs(load, [max(options.thread_counts())]) if job.name == RENDER]
+    stages, _ = take_turns(jobs, rounds=3, seconds=0.2)
+    return stages[0].rate.median / ENOUGH

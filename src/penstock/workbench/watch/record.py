@@ -1,0 +1,189 @@
+"""What watching a program gave, as values; everything its verdict and report are made from."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, KINDS, STARTUP, WAIT
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A loader that the program used. `workers` are processes of torch, threads of Penstock."""
+
+    kind: str
+    dataset: str
+    source: str | None
+    workers: int
+    batch_size: int
+    batches: int
+    read_seconds: float = 0.0
+    render_seconds: float = 0.0
+
+    @property
+    def images(self) -> int:
+        return self.batches * self.batch_size
+
+
+@dataclass(frozen=True)
+class System:
+    """What the program took from the machine, seen from outside.
+
+    cpu_seconds: of all its processes. run_delay: time that its processes were ready to run but had no core,
+    in parts of the time that they wanted one. io_wait: the part of the time of all cores that was idle
+    with a disk to blame. peak_bytes: the most memory of all its processes together.
+    """
+
+    cores: float
+    cpu_seconds: float
+    run_delay: float
+    io_wait: float
+    peak_bytes: int
+    most_processes: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A watched program. `spans` are the seconds of its loop by kind, and sum up to `wall` but for the start
+    of the interpreter; `work` is what loading consisted of, in parts of the time of those who load."""
+
+    command: str
+    exit_code: int
+    wall: float
+    spans: dict[str, float]
+    bin_seconds: float
+    bins: tuple[dict[str, float], ...]
+    loaders: tuple[Seen, ...]
+    loops: int
+    workers: int
+    work: dict[str, float]
+    places: tuple[tuple[str, float], ...]
+    system: System
+    cost: float
+
+    @property
+    def waiting(self) -> float:
+        return self.spans[WAIT]
+
+    @property
+    def computing(self) -> float:
+        return self.spans[COMPUTE]
+
+    @property
+    def data_share(self) -> float:
+        """The part of the loop in which it waited for data."""
+        return self.waiting / max(self.waiting + self.computing, 1e-9)
+
+    @property
+    def attributed(self) -> float:
+        """The part of the wall time that has a name."""
+        return sum(self.spans.values()) / max(self.wall, 1e-9)
+
+    def to_json(self) -> dict[str, Any]:
+        derived = {"data_share": self.data_share, "attributed": self.attributed}
+        return {**asdict(self), **derived}
+
+
+_MOSTLY = 0.6
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """The records of all processes. One that was being written when its process died is left out."""
+    records = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            records.append(json.loads(path.read_text()))
+        except ValueError:
+            continue
+    return records
+
+
+def combine(
+    records: Sequence[dict[str, Any]],
+    *,
+    command: str,
+    exit_code: int,
+    begin: float,
+    end: float,
+    system: System,
+) -> Watched:
+    """One value from the records of all processes, for the loop that waited and computed the most."""
+    loops = [record for record in records if record["loaders"]]
+    empty: dict[str, Any] = {
+        "begin": begin,
+        "totals": dict.fromkeys(KINDS, 0.0),
+        "width": 1.0,
+        "bins": [],
+    }
+    main = max(loops, key=_loop_seconds, default=None)
+    timeline = empty if main is None else main["timeline"]
+    spans = {kind: float(timeline["totals"].get(kind, 0.0)) for kind in KINDS}
+    if main is not None:  # before the interpreter was there, and after it had told its last
+        spans[STARTUP] += max(0.0, timeline["begin"] - begin)
+        spans[BETWEEN] += max(0.0, end - main["end"])
+    workers = [record for record in records if record["worker"]]
+    seen = () if main is None else tuple(Seen(**loader) for loader in _loaders_of(main))
+    work, places = _share_work(main, workers, seen)
+    cpu = sum(record["cost"] for record in records)
+    return Watched(
+        command=command,
+        exit_code=exit_code,
+        wall=end - begin,
+        spans=spans,
+        bin_seconds=float(timeline["width"]),
+        bins=tuple(timeline["bins"]),
+        loaders=seen,
+        loops=len(loops),
+        workers=len(workers),
+        work=work,
+        places=places,
+        system=system,
+        cost=cpu / max(system.cpu_seconds, 1e-9),
+    )
+
+
+def _loop_seconds(record: dict[str, Any]) -> float:
+    totals = record["timeline"]["totals"]
+    return float(totals[WAIT] + totals[COMPUTE] + totals[FIRST])
+
+
+def _loaders_of(record: dict[str, Any]) -> list[dict[str, Any]]:
+    return [loader for loader in record["loaders"] if loader["batches"]]
+
+
+def _share_work(
+    main: dict[str, Any] | None, workers: Sequence[dict[str, Any]], seen: Sequence[Seen]
+) -> tuple[dict[str, float], tuple[tuple[str, float], ...]]:
+    """(parts of the time of those who load, by kind; the places where most of it was spent)."""
+    if main is None:
+        return {}, ()
+    kinds: Counter[str] = Counter()
+    places: Counter[str] = Counter()
+    for record in workers or [main]:
+        kinds.update(record["kinds"])
+        places.update(record["places"])
+    total = max(sum(kinds.values()), 1)
+    shares = {kind: count / total for kind, count in kinds.most_common()}
+    rendering = [loader for loader in seen if loader.kind.startswith("penstock")]
+    if rendering and (not workers or shares.get("idle", 0.0) > _MOSTLY):
+        return _share_threads(rendering, main), ()  # its threads are what there is to look at
+    return shares, tuple((place, count / total) for place, count in places.most_common(8))
+
+
+def _share_threads(loaders: Sequence[Seen], main: dict[str, Any]) -> dict[str, float]:
+    """Penstock's rendering thread keeps books itself: rendering, waiting for bytes, and waiting for room."""
+    totals = main["timeline"]["totals"]
+    render = sum(loader.render_seconds for loader in loaders)
+    read = sum(loader.read_seconds for loader in loaders)
+    total = max(totals[WAIT] + totals[COMPUTE], render + read, 1e-9)
+    return {
+        "decode": render / total,
+        "read": read / total,
+        "idle": max(0.0, 1 - (render + read) / total),
+    }

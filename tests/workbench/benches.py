@@ -1,0 +1,89 @@
+"""Made-up measurements: a machine and a bench where only what a test is about differs from the ordinary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.workbench import numbers
+from penstock.workbench.numbers import Bench, Data, Machine, Rate, Setting, Stage
+
+GIB = 1 << 30
+
+MACHINE = Machine(
+    cpu="a CPU",
+    cores=8,
+    usable_cores=8,
+    cpu_limit=None,
+    memory=64 * GIB,
+    memory_available=60 * GIB,
+    memory_limit=None,
+    shm=32 * GIB,
+    numa_nodes=1,
+    disk="solid state, ext4",
+    versions={"Python": "3.12.0", "penstock": "0.1.0"},
+)
+DATA = Data(
+    path="train",
+    samples=1000,
+    bytes=110_000_000,
+    kinds={"baseline": 1000},
+    loose=False,
+    shards=1,
+    mean_bytes=110_000.0,
+    mean_short_side=300.0,
+    megapixels=(0.1, 0.2, 0.4),
+    kilobytes=(80.0, 110.0, 140.0),
+    decode_ms=(1.0, 1.5, 2.0),
+    native_ms=0.5,
+    slow_path_ms=0.0,
+)
+SETTING = Setting(
+    command="penstock bench train",
+    date="2026-01-01 00:00 UTC",
+    batch_size=256,
+    threads=8,
+    transform="RandomResizedCrop(224)",
+    size=(224, 224),
+    cold=False,
+    samples_used=1000,
+)
+
+
+def make_stage(name: str, rate: float, threads: int = 8, **others: Any) -> Stage:
+    """A stage whose windows spread by a tenth."""
+    cpu_ms = threads * 1e3 / rate
+    spread = Rate.of([0.95 * rate, rate, 1.05 * rate])
+    return Stage(name, threads, spread, cpu_ms, image_bytes=110_000.0, **others)
+
+
+def make_bench(
+    rates: dict[str, float] | None = None,
+    *,
+    machine: dict[str, Any] | None = None,
+    data: dict[str, Any] | None = None,
+    setting: dict[str, Any] | None = None,
+) -> Bench:
+    """An ordinary bench: 8,000 images/s from end to end, with the given changes."""
+    ordinary = {
+        numbers.COLD: 20_000.0,
+        numbers.WARM: 100_000.0,
+        numbers.ENTROPY: 9_500.0,
+        numbers.DECODE: 6_000.0,
+        numbers.RENDER: 8_500.0,
+        numbers.PIPELINE: 8_000.0,
+    }
+    changed = replace(SETTING, **(setting or {}))
+    stages = [
+        make_stage(name, rate, threads=1 if name == numbers.PYTHON else changed.threads)
+        for name, rate in {**ordinary, **(rates or {})}.items()
+    ]
+    return Bench(
+        setting=changed,
+        machine=replace(MACHINE, **(machine or {})),
+        data=replace(DATA, **(data or {})),
+        stages=tuple(stages),
+        skipped=((numbers.COPY, "no CUDA device"),),
+        notes=(),
+        complete=True,
+    )

@@ -1,0 +1,205 @@
+"""Benches of small data sets, with bottlenecks put in on purpose: measured, and called by their names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from images import encode
+from penstock import DecodeError, Loader, pack_dataset
+from penstock.read.layout import Layout
+from penstock.transforms import OnArray, RandomResizedCrop
+from penstock.workbench import numbers
+from penstock.workbench.advice import diagnose
+from penstock.workbench.against import NAME as TORCHVISION
+from penstock.workbench.bench import Options, choose_threads, run_bench
+from penstock.workbench.need import Need
+from penstock.workbench.numbers import Bench
+from penstock.workbench.verdict import Cause
+
+QUICK: dict[str, Any] = {
+    "batch_size": 16,
+    "size": 64,
+    "rounds": 2,
+    "seconds": 0.02,
+    "threads": (1, 2),
+}
+
+
+def make_photos(root: Path, count: int = 32, progressive: int = 0) -> Path:
+    for number in range(count):
+        path = root / f"class{number % 2}" / f"{number:03d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(180, 240, seed=number, progressive=number < progressive))
+    return root
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_photos(tmp_path / "photos")
+
+
+def needing_more_than(bench: Bench) -> Need:
+    """A need that lies twice above what was measured."""
+    whole = bench.find(numbers.PIPELINE)
+    assert whole is not None
+    return Need(2 * whole.rate.high, "twice as much")
+
+
+def test_every_stage_is_measured_at_every_thread_count(folder: Path, tmp_path: Path) -> None:
+    pack_dataset(folder, tmp_path / "packed")
+    for path in (folder, tmp_path / "packed"):
+        bench = run_bench(path, Options(**QUICK))
+        for name in (numbers.ENTROPY, numbers.DECODE, numbers.RENDER, numbers.PIPELINE):
+            assert [stage.threads for stage in bench.named(name)] == [1, 2], name
+        for name in (numbers.COLD, numbers.WARM, numbers.COLLATE):
+            assert len(bench.named(name)) == 1
+        assert all(s.rate.low <= s.rate.median <= s.rate.high for s in bench.stages)
+        assert all(len(s.rate.windows) == 2 and s.cpu_ms >= 0 for s in bench.stages)
+        whole = bench.find(numbers.PIPELINE)
+        assert whole is not None and whole.peak_bytes is not None and whole.peak_bytes > 1 << 20
+        assert dict(bench.skipped)[numbers.PYTHON].startswith("no step")
+        assert bench.complete and bench.data.kinds == {"baseline": 32}
+        assert len(bench.data.decode_ms) == len(bench.data.megapixels) == 32
+
+
+def test_the_samples_are_limited_and_spread(tmp_path: Path) -> None:
+    pack_dataset(make_photos(tmp_path / "many", 64), tmp_path / "packed", shard_size=200_000)
+    bench = run_bench(tmp_path / "packed", Options(**{**QUICK, "samples": 16, "threads": (1,)}))
+    assert 8 <= bench.setting.samples_used < 64
+
+
+def test_a_slow_disk_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_run = Layout.read_run
+
+    def read_slowly(self: Layout, run: int, memory: Any) -> Any:
+        """As slow as reading 12 MB of random numbers, which needs no Python."""
+        with open("/dev/urandom", "rb", buffering=0) as device:
+            for _ in range(12):
+                device.read(1 << 20)
+        return read_run(self, run, memory)
+
+    monkeypatch.setattr(Layout, "read_run", read_slowly)
+    bench = run_bench(folder, Options(**QUICK))
+    found = diagnose(bench, needing_more_than(bench))
+    assert found.cause is Cause.STORAGE and "limit is the storage" in found.headline
+
+
+def sort_pixels(image: np.ndarray) -> np.ndarray:
+    for _ in range(40):
+        image = np.sort(image.ravel()).reshape(image.shape)[::-1].copy()
+    return image
+
+
+def test_a_slow_python_transform_is_found(folder: Path) -> None:
+    steps = [RandomResizedCrop(64), OnArray(sort_pixels)]
+    bench = run_bench(folder, Options(**{**QUICK, "threads": (1,), "transform": steps}))
+    assert "sort_pixels" in bench.setting.transform
+    found = diagnose(bench, needing_more_than(bench))
+    assert (found.cause, found.first) == (Cause.PYTHON, numbers.PYTHON)
+
+
+def test_one_thread_too_few_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    bench = run_bench(folder, Options(**{**QUICK, "threads": (1,)}))
+    whole = bench.find(numbers.PIPELINE)
+    assert whole is not None
+    found = diagnose(bench, Need(1.5 * whole.rate.median, "half as much again"))
+    assert found.cause is Cause.THREADS
+    assert [f.advice for f in found.findings if f.topic == "threads"] == ["Use threads=2."]
+
+
+def test_progressive_jpegs_are_found(tmp_path: Path) -> None:
+    bench = run_bench(make_photos(tmp_path / "mixed", 32, progressive=16), Options(**QUICK))
+    assert bench.data.kinds == {"progressive": 16, "baseline": 16}
+    assert bench.data.slow_path_ms > 1.5 * bench.data.native_ms
+    found = diagnose(bench, needing_more_than(bench))
+    assert found.cause is Cause.SLOW_PATH
+    assert any("50% of the images (16 progressive)" in f.says for f in found.findings)
+
+
+def test_a_slow_training_step_leaves_headroom(folder: Path) -> None:
+    bench = run_bench(folder, Options(**QUICK))
+    found = diagnose(bench, Need(1.0, "an image a second"))
+    assert found.cause is Cause.NOTHING and found.headline.startswith("Fast enough")
+    assert all(c.headroom is not None and c.headroom > 10 for c in found.capacities)
+
+
+def test_a_broken_sample_is_named(folder: Path) -> None:
+    broken = folder / "class1" / "007.jpg"
+    data = broken.read_bytes()
+    broken.write_bytes(data[: len(data) // 2])
+    with pytest.raises(DecodeError, match=re.escape("class1/007") + ".*007.jpg at byte 0"):
+        run_bench(folder, Options(**QUICK))
+
+
+def test_two_benches_agree_within_their_spread(folder: Path) -> None:
+    """A machine that others use may change between the two: three pairs have their chance."""
+    options = Options(**{**QUICK, "rounds": 5, "seconds": 0.05, "threads": (1,)})
+    for _ in range(3):
+        pair = [run_bench(folder, options).find(numbers.RENDER) for _ in range(2)]
+        assert pair[0] is not None and pair[1] is not None
+        if pair[0].rate.agrees_with(pair[1].rate):
+            return
+    pytest.fail(f"{pair[0].rate} and {pair[1].rate} have nothing in common")
+
+
+def test_a_cold_pipeline_reads_from_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[int] = []
+    from penstock.workbench import pipeline
+
+    drop = pipeline.drop_pages
+    monkeypatch.setattr(
+        pipeline, "drop_pages", lambda files: dropped.append(len(files)) or drop(files)
+    )
+    bench = run_bench(folder, Options(**{**QUICK, "threads": (1,)}, cold=True))
+    assert dropped == [32] * 3 and bench.setting.cold
+
+
+def test_ctrl_c_in_the_pipeline_leaves_no_thread(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    batches = Loader._received
+
+    def interrupt(self: Loader, *place: int) -> None:
+        batches(self, *place)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Loader, "_received", interrupt)
+    before = threading.active_count()
+    bench = run_bench(folder, Options(**QUICK))
+    assert not bench.complete and bench.find(numbers.PIPELINE) is None
+    assert threading.active_count() == before
+
+
+def test_torchvision_runs_side_by_side(folder: Path) -> None:
+    pytest.importorskip("torch")
+    options = Options(**{**QUICK, "rounds": 1, "threads": (1,)}, against="torchvision")
+    bench = run_bench(folder, options)
+    if TORCHVISION not in {stage.name for stage in bench.stages}:
+        pytest.skip(dict(bench.skipped)["torchvision"])
+    theirs = bench.find(TORCHVISION)
+    assert theirs is not None and theirs.cpu_ms > 0 and theirs.peak_bytes
+
+
+def test_thread_counts_double_up_to_all_cores() -> None:
+    assert choose_threads(1) == [1]
+    assert choose_threads(2) == [1, 2]
+    assert choose_threads(12) == [1, 2, 4, 8, 12]
+
+
+@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"threads": (0,)}, {"threads": ()}])
+def test_options_check_themselves(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Options(**wrong)

@@ -1,0 +1,123 @@
+"""`penstock bench` and `penstock doctor` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench.test_bench import make_photos
+
+QUICK = ("--batch-size", "8", "--size", "32", "--windows", "1", "--seconds", "0.02")
+
+
+def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penstock", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return make_photos(tmp_path / "photos", 16)
+
+
+def test_bench_prints_a_table(folder: Path) -> None:
+    result = penstock("bench", folder, *QUICK, "--threads", "1")
+    assert result.returncode == 0, result.stderr
+    for name in ("storage, cold", "render", "pipeline", "CPU", "user transform: not"):
+        assert name in result.stdout
+    assert result.stderr == "", "no bar where nobody looks"
+
+
+def test_the_report_has_the_numbers_of_the_json(folder: Path) -> None:
+    result = penstock("bench", folder, *QUICK, "--json", "--html", "report.html")
+    told = json.loads(result.stdout)
+    page = Path("report.html").read_text()
+    data = json.loads(page.split('id="penstock-data">')[1].split("</script>")[0])
+    assert data["bench"] == told
+    assert told["setting"]["command"].startswith("penstock bench")
+
+
+def test_doctor_weighs_the_machine_against_the_need(folder: Path) -> None:
+    result = penstock("doctor", folder, *QUICK, "--step-ms", "4000", "--html", "report.html")
+    assert result.returncode == 0, result.stderr
+    assert "Fast enough" in result.stdout and "2 images/s (8 in 4000 ms)" in result.stdout
+    assert "Fast enough" in Path("report.html").read_text()
+    told = json.loads(penstock("doctor", folder, *QUICK, "--target", "1e9", "--json").stdout)
+    assert told["diagnosis"]["headline"].startswith("Too slow")
+
+
+def test_transforms_of_the_users_own(folder: Path) -> None:
+    Path("mine.py").write_text(
+        "from penstock.transforms import OnArray, RandomResizedCrop\n"
+        "def invert(pixels): return 255 - pixels\n"
+        "steps = [RandomResizedCrop(32), OnArray(invert)]\n"
+    )
+    result = penstock(
+        "bench", folder, *QUICK, "--threads", "1", "--transform", "mine.py:steps", "--json"
+    )
+    assert result.returncode == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert "user transform" in {stage["name"] for stage in told["stages"]}
+
+
+def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
+    (folder / "class0" / "004.jpg").write_bytes(b"\xff\xd8\xff\xe0 not an image")
+    result = penstock("bench", folder, *QUICK)
+    assert result.returncode == 2
+    assert "class0/004" in result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("bench", "nowhere"), "nowhere: no such"),
+        (("bench", "photos", "--threads", "many"), "'many' is not a list of numbers"),
+        (("bench", "photos", "--threads", "0"), "threads are [0]"),
+        (("bench", "photos", "--transform", "nothing"), "not package.module:name"),
+        (("bench", "photos", "--transform", "os:nothing"), "os:nothing: module 'os' has no"),
+        (("doctor",), "give a data set, or a command behind --"),
+        (("doctor", "photos", "--", "python"), "give a data set, or a command behind --"),
+        (("doctor", "photos", "--target", "5", "--step-ms", "5"), "say the same thing: give one"),
+        (("doctor", "photos", "--target", "-5"), "it must be above 0"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(folder: Path, arguments: tuple[str, ...], said: str) -> None:
+    result = penstock(*arguments)
+    assert result.returncode == 2
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert "Traceback" not in result.stderr
+
+
+def test_ctrl_c_ends_with_what_was_measured_and_a_bar_was_shown(folder: Path) -> None:
+    """On a terminal of its own: interrupted when the bar says that the second round has begun."""
+    here, there = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", "bench", str(folder), *QUICK[:4], "--threads", "1",
+         "--windows", "500", "--seconds", "0.05"],
+        stdout=subprocess.PIPE, stderr=there, text=True, env={**os.environ, "COLUMNS": "120"},
+    )  # fmt: skip
+    os.close(there)
+    shown = b""
+    while shown.count(b"pipeline, 1 thread") < 2:
+        shown += os.read(here, 4096)
+    process.send_signal(signal.SIGINT)
+    while True:
+        try:
+            if not os.read(here, 4096):
+                break
+        except OSError:  # the other side is closed
+            break
+    output, _ = process.communicate(timeout=60)
+    os.close(here)
+    assert process.returncode == 130
+    assert "interrupted: these are the windows until then" in output and "render" in output
+    assert b"measuring" in shown

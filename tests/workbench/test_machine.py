@@ -1,0 +1,64 @@
+"""The limits of a made-up machine: cgroups of both versions, and none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.workbench.machine import read_cpu_limit, read_machine, read_memory_limit
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_version_2_takes_the_tightest_limit_on_the_way_up(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/job/step\n",
+            "sys/fs/cgroup/job/step/cpu.max": "max 100000",
+            "sys/fs/cgroup/job/cpu.max": "250000 100000",
+            "sys/fs/cgroup/job/step/memory.max": "1073741824",
+            "sys/fs/cgroup/job/memory.max": "max",
+        },
+    )
+    assert read_cpu_limit(root) == 2.5
+    assert read_memory_limit(root) == 1 << 30
+
+
+def test_version_1_is_read_too(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {
+            "proc/self/cgroup": "4:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/box\n",
+            "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "150000",
+            "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
+            "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "2147483648",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+        },
+    )
+    assert read_cpu_limit(root) == 1.5
+    assert read_memory_limit(root) == 2 << 30
+
+
+def test_no_cgroup_is_no_limit(tmp_path: Path) -> None:
+    assert read_cpu_limit(tmp_path) is None
+    assert read_memory_limit(tmp_path) is None
+
+
+def test_the_kind_of_the_disk_is_that_of_the_innermost_mount(tmp_path: Path) -> None:
+    mounts = f"/dev/sda / ext4 rw 0 0\nserver:/data {tmp_path} nfs4 rw 0 0\n"
+    root = write(tmp_path, {"proc/mounts": mounts})
+    assert read_machine(tmp_path, root).disk == "network, nfs4"
+
+
+def test_this_machine_has_cores_memory_and_versions(tmp_path: Path) -> None:
+    machine = read_machine(tmp_path)
+    assert 0 < machine.capacity_cores <= machine.cores
+    assert 0 < machine.cache_room <= machine.memory
+    assert machine.versions["numpy"] == pytest.importorskip("numpy").__version__

@@ -1,0 +1,183 @@
+"""The report: pure text from values, one file without network, and the same numbers as the JSON; in a browser too."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.workbench import numbers
+from penstock.workbench.advice import diagnose
+from penstock.workbench.against import NAME as TORCHVISION
+from penstock.workbench.need import Need
+from penstock.workbench.numbers import Bench
+from penstock.workbench.report.bench_page import bench_page
+from penstock.workbench.report.page import Page, render_page, write_report
+from penstock.workbench.report.svg import choose_ticks
+from penstock.workbench.report.watch_page import watch_page
+from penstock.workbench.watch.judge import judge
+from workbench.benches import make_bench, make_stage
+from workbench.test_judge import WATCHED
+
+
+def make_full_bench() -> Bench:
+    """A bench at several thread counts, beside torchvision."""
+    bench = make_bench()
+    more = [
+        make_stage(name, 1100.0 * threads**0.9, threads, peak_bytes=400_000_000)
+        for name in (numbers.PIPELINE, numbers.RENDER)
+        for threads in (1, 2, 4)
+    ]
+    theirs = [make_stage(TORCHVISION, 230.0 * threads, threads) for threads in (1, 2, 4, 8)]
+    return type(bench)(**{**vars(bench), "stages": (*bench.stages, *more, *theirs)})
+
+
+def make_pages() -> dict[str, Page]:
+    bench = make_full_bench()
+    return {
+        "bench": bench_page(bench, None),
+        "doctor": bench_page(bench, diagnose(bench, Need(9000.0, "9,000 images/s"))),
+        "watch": watch_page(WATCHED, judge(WATCHED, 600.0)),
+    }
+
+
+PAGES = make_pages()
+
+
+class Marks(HTMLParser):
+    """Collects the elements that show a number of the data, and the data."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.shown: list[tuple[str, str]] = []
+        self.tips: list[str] = []
+        self.data: Any = None
+        self._in_data = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        found = dict(attributes)
+        if "data-path" in found:
+            self.shown.append((found["data-path"] or "", found["data-value"] or ""))
+        if "data-tip" in found:
+            self.tips.append(found["data-tip"] or "")
+        self._in_data = found.get("id") == "penstock-data"
+
+    def handle_data(self, data: str) -> None:
+        if self._in_data:
+            self.data = json.loads(data)
+            self._in_data = False
+
+
+def look_up(data: Any, path: str) -> Any:
+    for part in path.split("."):
+        data = data[int(part)] if isinstance(data, list) else data[part]
+    return data
+
+
+def check_numbers(text: str, expected: dict[str, Any]) -> None:
+    """Every number that the page shows is the one in its data, and the data are those of `--json`."""
+    marks = Marks(text)
+    assert marks.data == json.loads(json.dumps(expected))
+    assert len(marks.shown) >= 10
+    for path, value in marks.shown:
+        assert float(value) == look_up(marks.data, path), path
+    assert marks.tips and all(marks.tips)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_numbers_are_those_of_the_json(name: str) -> None:
+    check_numbers(render_page(PAGES[name]), PAGES[name].data)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_report_needs_no_network(name: str) -> None:
+    text = render_page(PAGES[name])
+    assert not re.search(r"""(src|href)=["'](?!data:)|url\(|@import|https?://""", text)
+
+
+def test_the_verdict_comes_first() -> None:
+    text = render_page(PAGES["doctor"])
+    assert text.index("<h1>Too slow: 8,000&nbsp;images/s") < text.index("<svg")
+    assert 'class="verdict bad"' in text and "need 9,000/s" in text
+
+
+def test_the_comparison_is_said_in_a_sentence() -> None:
+    assert "4.3 times as fast" in render_page(PAGES["bench"])
+
+
+def test_what_the_user_typed_is_escaped() -> None:
+    bench = make_bench(data={"path": "</script><script>alert(1)</script>"})
+    assert "<script>alert" not in render_page(bench_page(bench, None))
+
+
+def test_ticks_are_round_and_reach_the_top() -> None:
+    assert choose_ticks(8600) == [0, 2000, 4000, 6000, 8000, 10000]
+    assert choose_ticks(1) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert choose_ticks(0) == [0, 1]
+
+
+def test_a_report_is_written_at_one_stroke(tmp_path: Path) -> None:
+    write_report(tmp_path / "report.html", PAGES["watch"])
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("no chromium is installed: apt-get install chromium")
+    return found
+
+
+def browse(chromium: str, folder: Path, page: Page, width: int) -> tuple[str, str]:
+    """(the page as it is after its scripts have run, what the browser says of it)."""
+    write_report(folder / "report.html", page)
+    result = subprocess.run(
+        [
+            chromium,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            f"--user-data-dir={folder / 'browser'}",
+            f"--window-size={width},1200",
+            "--dump-dom",
+            f"file://{folder / 'report.html'}",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=90,
+    )
+    return result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(("name", "width"), [("doctor", 1200), ("watch", 500)])
+def test_a_browser_shows_it_without_complaint(
+    chromium: str, tmp_path: Path, name: str, width: int
+) -> None:
+    text, log = browse(chromium, tmp_path, PAGES[name], width)
+    assert 'data-ready="yes"' in text, "the script of the page did not run to its end"
+    assert "CONSOLE" not in log, log
+    assert text.count("<svg") >= 6
+    check_numbers(text, PAGES[name].data)
+
+
+def test_complaints_of_a_page_would_be_seen(chromium: str, tmp_path: Path) -> None:
+    broken = Page("x", "plain", "x", (), (), (), {})
+    write_report(tmp_path / "good.html", broken)
+    text = (tmp_path / "good.html").read_text().replace('"use strict";', "missing();")
+    (tmp_path / "bad.html").write_text(text)
+    result = subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--enable-logging=stderr", "--dump-dom",
+         f"--user-data-dir={tmp_path / 'browser'}", f"file://{tmp_path / 'bad.html'}"],
+        capture_output=True, text=True, check=True, timeout=90,
+    )  # fmt: skip
+    assert "CONSOLE" in result.stderr and "missing is not defined" in result.stderr

@@ -1,0 +1,129 @@
+"""Verdicts on benches, from made-up numbers: each bottleneck is called by its name, with the right advice."""
+
+from __future__ import annotations
+
+from penstock.workbench import numbers
+from penstock.workbench.advice import diagnose
+from penstock.workbench.need import Need, read_need
+from penstock.workbench.verdict import Cause, Diagnosis
+from workbench.benches import GIB, make_bench, make_stage
+
+
+def needing(rate: float) -> Need:
+    return Need(rate, f"{rate:,.0f} images/s")
+
+
+def advice_on(diagnosis: Diagnosis, topic: str) -> str:
+    (finding,) = [finding for finding in diagnosis.findings if finding.topic == topic]
+    return f"{finding.says} {finding.advice}"
+
+
+def test_a_machine_that_delivers_more_than_is_needed_is_fast_enough() -> None:
+    found = diagnose(make_bench(), needing(4000))
+    assert found.cause is Cause.NOTHING
+    assert found.headline.startswith(
+        "Fast enough: 8,000 images/s for a need of 4,000 images/s, 2.00"
+    )
+
+
+def test_little_headroom_is_said_to_be_just_enough() -> None:
+    assert diagnose(make_bench(), needing(7500)).headline.startswith("Fast just enough")
+
+
+def test_a_slow_disk_is_the_storage() -> None:
+    bench = make_bench(
+        {numbers.COLD: 900, numbers.PIPELINE: 880}, data={"bytes": 200 * GIB, "loose": True}
+    )
+    found = diagnose(bench, needing(4000))
+    assert (found.cause, found.first) == (Cause.STORAGE, numbers.COLD)
+    assert "440 MB/s are needed. Pack it" in advice_on(found, "storage")
+    assert "wait for data 78% of the time" in found.headline
+
+
+def test_a_slow_disk_does_not_matter_to_data_that_stay_in_memory() -> None:
+    found = diagnose(make_bench({numbers.COLD: 900}), needing(4000))
+    assert found.cause is Cause.NOTHING
+    assert "first epoch needs 440 MB/s" in advice_on(found, "storage")
+
+
+def test_a_slow_python_transform_is_named() -> None:
+    found = diagnose(make_bench({numbers.PYTHON: 60, numbers.PIPELINE: 440}), needing(4000))
+    assert (found.cause, found.first) == (Cause.PYTHON, numbers.PYTHON)
+    assert "60 images/s in a process and cost 16.7 ms" in advice_on(found, "user transform")
+    assert [c.rate for c in found.capacities if c.stage == numbers.PYTHON] == [480]
+
+
+def test_one_thread_too_few() -> None:
+    bench = make_bench(
+        {numbers.RENDER: 1050, numbers.PIPELINE: 1000},
+        setting={"threads": 1},
+        machine={"usable_cores": 2},
+    )
+    found = diagnose(bench, needing(1900))
+    assert found.cause is Cause.THREADS
+    assert advice_on(found, "threads").endswith("Use threads=2.")
+
+
+def test_more_threads_than_cores_are_not_promised() -> None:
+    bench = make_bench(
+        {numbers.RENDER: 1050, numbers.PIPELINE: 1000},
+        setting={"threads": 1},
+        machine={"usable_cores": 2},
+    )
+    found = diagnose(bench, needing(5000))
+    assert "threads=2. That is all there are, and still too few" in advice_on(found, "threads")
+
+
+def test_a_container_that_may_not_use_its_cores_is_told_so() -> None:
+    bench = make_bench(
+        {numbers.RENDER: 2000, numbers.PIPELINE: 1900},
+        setting={"threads": 2},
+        machine={"cpu_limit": 2.0},
+    )
+    found = diagnose(bench, needing(4000))
+    assert found.cause is Cause.CPU_LIMIT
+    assert "2 of 8 cores" in advice_on(found, "CPU limit")
+
+
+def test_progressive_jpegs_are_the_slow_path() -> None:
+    data = {"kinds": {"baseline": 700, "progressive": 300}, "slow_path_ms": 8.0}
+    bench = make_bench({numbers.RENDER: 2500, numbers.PIPELINE: 2400}, data=data)
+    found = diagnose(bench, needing(4000))
+    assert found.cause is Cause.SLOW_PATH
+    said = advice_on(found, "slow path")
+    assert "30% of the images (300 progressive)" in said and "16.0 times a native one" in said
+    assert "87% of the rendering time" in said and "jpegtran" in said
+
+
+def test_large_images_are_to_be_shrunk_when_packing() -> None:
+    found = diagnose(make_bench(data={"mean_short_side": 1024.0}), needing(20_000))
+    assert found.cause is Cause.RENDER
+    assert "--resize-short 256` leaves about 6% of the pixels" in advice_on(found, "image size")
+    assert "About 20 cores" in advice_on(found, "cores")
+
+
+def test_limits_of_memory_shm_and_numa_are_said() -> None:
+    machine = {"memory_limit": 8 * GIB, "shm": 64 << 20, "numa_nodes": 2}
+    found = diagnose(make_bench(machine=machine, data={"bytes": 100 * GIB}), needing(1000))
+    assert "above 125.0 GiB would keep it in memory" in advice_on(found, "memory")
+    assert "0.06 GiB" in advice_on(found, "/dev/shm")
+    assert "2 NUMA nodes" in advice_on(found, "NUMA")
+
+
+def test_without_a_need_the_first_stage_is_named() -> None:
+    found = diagnose(make_bench(), None)
+    assert found.headline == "This machine delivers 8,000 images/s; render gives out first."
+    assert [c.headroom for c in found.capacities] == [None, None, None]
+
+
+def test_the_capacities_are_those_at_the_threads_of_the_training() -> None:
+    bench = make_bench()
+    other = make_stage(numbers.RENDER, 99_999, threads=16)
+    bench = type(bench)(**{**vars(bench), "stages": (*bench.stages, other)})
+    assert [c.rate for c in diagnose(bench, None).capacities if c.stage == numbers.RENDER] == [8500]
+
+
+def test_the_need_follows_from_a_step_or_a_target() -> None:
+    assert read_need(None, 128, 256) == Need(2000.0, "2,000 images/s (256 in 128 ms)")
+    assert read_need(2500, None, 256) == Need(2500, "2,500 images/s")
+    assert read_need(None, None, 256) is None

@@ -1,0 +1,148 @@
+"""Programs that the doctor watches: what held them up is named, and the seconds are where they say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.workbench.watch.judge import judge
+from penstock.workbench.watch.record import Watched
+from penstock.workbench.watch.run import watch_command
+from penstock.workbench.watch.verdict import Limit, find_limit
+from workbench.test_bench import make_photos
+
+PROGRAM = Path(__file__).with_name("programs.py")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+
+
+def watch(case: str, *rest: object) -> Watched:
+    if not case.startswith("penstock"):
+        pytest.importorskip("torch")
+    watched = watch_command([sys.executable, str(PROGRAM), case, *map(str, rest)])
+    assert watched.exit_code == 0
+    return watched
+
+
+def check_books(watched: Watched) -> None:
+    """The doctor's seconds are those that the program took itself, and add up to the wall time."""
+    own = json.loads(Path("own.json").read_text())
+    assert watched.attributed == pytest.approx(1, abs=0.05)
+    waited = watched.waiting + watched.spans["first batch"]
+    assert waited == pytest.approx(own["waited"], rel=0.05, abs=0.1)
+    assert watched.computing == pytest.approx(own["computed"], rel=0.05, abs=0.1)
+
+
+def test_a_slow_disk_is_found() -> None:
+    watched = watch("slow disk")
+    check_books(watched)
+    assert find_limit(watched) is Limit.READ, watched.work
+    assert watched.work["read"] > 0.7
+    assert watched.places[0][0] == "read programs.py:read_slowly"
+
+
+def test_a_slow_python_transform_is_found_and_named() -> None:
+    watched = watch("slow Python")
+    check_books(watched)
+    assert watched.work["Python"] > 0.7
+    assert find_limit(watched) in (Limit.PYTHON, Limit.TOO_FEW_WORKERS)
+    assert "Python programs.py:transform_slowly" in dict(watched.places)
+
+
+def test_a_slow_training_step_is_compute_bound() -> None:
+    watched = watch("slow step")
+    check_books(watched)
+    found = judge(watched)
+    assert found.limit is Limit.COMPUTE and found.headline.startswith("Compute-bound"), found
+    assert watched.workers == 1 and watched.work["idle"] > 0.6, "the worker waits for the loop"
+
+
+def test_too_many_workers_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one core, so that eight workers are too many on any machine."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
+    command = ["taskset", "-c", "0", sys.executable, str(PROGRAM), "too many workers"]
+    pytest.importorskip("torch")
+    watched = watch_command(command)
+    assert watched.workers == 8
+    found = judge(watched)
+    assert found.limit is Limit.TOO_MANY_WORKERS, (watched.system, watched.work)
+    assert "8 workers on 1 cores" in found.headline
+
+
+def test_a_loop_without_workers_is_sampled_itself() -> None:
+    watched = watch("no workers")
+    check_books(watched)
+    assert watched.workers == 0 and watched.work["Python"] > 0.8
+    assert watched.loaders[0].workers == 0 and watched.loaders[0].batches == 20
+
+
+def test_a_penstock_loader_keeps_its_own_books(tmp_path: Path) -> None:
+    watched = watch("penstock slow step", make_photos(tmp_path / "photos"))
+    check_books(watched)
+    (loader,) = watched.loaders
+    assert (loader.kind, loader.batches, loader.batch_size) == ("penstock Loader", 8, 4)
+    assert find_limit(watched) is Limit.COMPUTE
+    assert sum(watched.work.values()) == pytest.approx(1)
+
+
+def run_python(code: str, **env: str) -> Watched:
+    Path("program.py").write_text(code)
+    return watch_command([sys.executable, "program.py"])
+
+
+def test_a_program_without_a_loader_gets_no_verdict() -> None:
+    watched = run_python("print('hello')")
+    assert judge(watched).limit is Limit.UNSEEN
+
+
+def test_the_exit_code_is_the_programs_own() -> None:
+    assert run_python("raise SystemExit(7)").exit_code == 7
+
+
+def test_the_users_own_sitecustomize_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("own").mkdir()
+    Path("own/sitecustomize.py").write_text("open('seen', 'w').close()")
+    monkeypatch.setenv("PYTHONPATH", str(Path("own").resolve()))
+    assert run_python("import sitecustomize").exit_code == 0
+    assert Path("seen").exists()
+
+
+def test_a_program_that_is_killed_has_told_nearly_all() -> None:
+    watched = run_python(
+        "import os, time\nt = time.time()\nwhile time.time() < t + .2: pass\nos._exit(3)"
+    )
+    assert watched.exit_code == 3
+
+
+def test_a_command_that_is_not_there_is_said_in_a_line() -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere: No such file"):
+        watch_command(["nowhere"])
+
+
+@lru_cache
+def watched_by_cli(folder: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "penstock", "doctor", "--json", "--", sys.executable]
+    result = subprocess.run(
+        [*command, str(PROGRAM), "penstock", str(make_photos(folder / "photos"))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(result.stdout)
+
+
+def test_the_command_prints_json_and_writes_the_report(tmp_path: Path) -> None:
+    told = watched_by_cli(tmp_path)
+    assert set(told) == {"judgement", "watched"}
+    assert told["watched"]["attributed"] == pytest.approx(1, abs=0.05)
+    assert "<svg" in Path("penstock-report.html").read_text()
