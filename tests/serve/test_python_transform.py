@@ -262,6 +262,22 @@ def test_bad_images_are_handled_as_in_the_core(
     assert keys[0] == keys[1] and len(keys[0]) == 2
 
 
+@pytest.mark.parametrize("on_error", ["skip", "substitute"])
+def test_a_batch_without_a_good_image_is_there_and_marked(
+    tmp_path: Path, folder: Path, on_error: Any
+) -> None:
+    for number, path in enumerate(sorted(folder.rglob("*.jpg"))[:4]):
+        target = tmp_path / "bad" / "a" / f"{number}.jpg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes()[: None if number < 2 else 300])
+    options: dict[str, Any] = {"on_error": on_error, "num_workers": 1}
+    loader = Loader(tmp_path / "bad", 2, transform=functions.shrink, **options)
+    good, bad = list(loader)
+    assert good.valid.all() and len(good[0]) == 2
+    assert not bad.valid.any() and len(bad[0]) == len(bad[1]) == (1 if on_error == "skip" else 2)
+    assert (bad[1] == -100).all()
+
+
 def test_a_bad_image_is_named(tmp_path: Path, folder: Path) -> None:
     data = next(folder.rglob("*.jpg")).read_bytes()
     (tmp_path / "bad" / "a").mkdir(parents=True)

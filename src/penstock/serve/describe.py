@@ -14,7 +14,8 @@ def describe_loader(
     title: str, pipeline: Pipeline, workers: int, collate_fn: Any, threads: int
 ) -> str:
     """The title, then a line a step."""
-    rows = [("decode", _describe_decoding(pipeline, workers), "")]
+    decoding = "core" if pipeline.recipe is not None else "core, with Python"
+    rows = [("decode", _describe_place(decoding, workers, threads), "")]
     rows += [
         (_name(line.step), _describe_place(line.where, workers, threads), line.why)
         for line in pipeline.lines
@@ -22,7 +23,6 @@ def describe_loader(
     if collate_fn is not None:
         why = "it gets the samples after all steps"
         rows.append((f"collate_fn {_name(collate_fn)}", _describe_place("Python", workers, 0), why))
-    rows[0] = (rows[0][0], rows[0][1].format(threads=threads), rows[0][2])
     width = max(len(name) for name, _, _ in rows)
     lines = [
         f"  {name:{width}}  {where}{': ' + why if why else ''}".rstrip()
@@ -31,19 +31,15 @@ def describe_loader(
     return "\n".join([title, *lines])
 
 
-def _describe_decoding(pipeline: Pipeline, workers: int) -> str:
-    if pipeline.recipe is not None:
-        return "core, {threads} threads"
-    return "core, " + _describe_place("Python", workers, 0).partition(", ")[2]
-
-
 def _describe_place(where: str, workers: int, threads: int) -> str:
-    if where == "Python":
-        place = f"{workers} worker{'s' * (workers != 1)}" if workers else "the iterating thread"
-        return f"Python, {place}"
-    if where == "core":
-        return f"core, {threads} threads"
-    return "core, in Python's place" if where == "core, worker" else "core, on what Python returns"
+    processes = f"{workers} worker{'s' * (workers != 1)}" if workers else "the iterating thread"
+    return {
+        "core": f"core, {threads} threads",
+        "core, with Python": f"core, {processes}",
+        "Python": f"Python, {processes}",
+        "core, worker": "core, in Python's place",
+        "core, last": "core, on what Python returns",
+    }[where]
 
 
 def _name(step: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -79,8 +80,10 @@ class _CudaCopies:
 
 
 def _prefetch(batches: Iterable[T], copies: Any, normalize: Output | None) -> Iterator[T]:
+    change = None if normalize is None else make_normalizer(normalize)
+
     def finish(batch: Any) -> Any:
-        return batch if normalize is None else map_tensors(batch, make_normalizer(normalize))
+        return batch if change is None else map_tensors(batch, change)
 
     started: deque[Any] = deque()
     for batch in batches:
@@ -96,14 +99,19 @@ def make_normalizer(output: Output) -> Callable[[torch.Tensor], torch.Tensor]:
     """uint8[B, 3, H, W] to the floats that the core would give; other tensors stay as they are."""
     dtype = getattr(torch, output.dtype)
 
+    @cache
+    def place_constants(device: torch.device) -> tuple[torch.Tensor, ...]:
+        # Once a device, since this copy is waited for. Tensors, not numbers: CUDA divides by a number by
+        # multiplying with its reciprocal.
+        return tuple(
+            torch.tensor(values, dtype=torch.float32, device=device).view(1, -1, 1, 1)
+            for values in ([255.0], output.mean, output.std)
+        )
+
     def normalize(images: torch.Tensor) -> torch.Tensor:
         if images.dtype != torch.uint8 or images.ndim != 4 or dtype == torch.uint8:
             return images
-        # Tensors, not numbers: CUDA divides by a number by multiplying with its reciprocal.
-        levels, mean, std = (
-            torch.tensor(values, dtype=torch.float32, device=images.device).view(1, -1, 1, 1)
-            for values in ([255.0], output.mean, output.std)
-        )
+        levels, mean, std = place_constants(images.device)
         floats = images.to(torch.float32)
         floats = floats.mul_(1 / levels) if output.reciprocal else floats.div_(levels)
         return floats.sub_(mean).div_(std).to(dtype)

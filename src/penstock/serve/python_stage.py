@@ -27,7 +27,7 @@ from penstock.run.task import Failure, Task
 from penstock.run.workers import WorkerProcesses
 from penstock.serve.batch import Batch
 from penstock.serve.python_steps import Done, PythonSteps, Raw
-from penstock.serve.renderer import Renderer
+from penstock.serve.renderer import LABEL, Renderer
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +50,12 @@ class PythonPart:
         if isinstance(done, Failure):
             raise self._explain(batch, done)
         for place, reason in done.bad:
-            if batch.valid[place]:
+            if batch.valid[place] or self.steps.on_error == "raise":
                 self.renderer.report(int(batch.rows[place]), reason)
         if done.kept is not None:
+            bad = np.isin(done.kept, [place for place, _ in done.bad])
             batch = batch.take(done.kept)
+            batch.valid = batch.valid & ~bad
         if self.steps.collate_fn is not None:
             return batch.replace((done.values,))
         values = list(done.values)
@@ -62,6 +64,9 @@ class PythonPart:
             values[at] = self._convert(values[at])
         elif not done.pictures and self.output.dtype != "uint8" and not self.steps.last:
             raise WorkerError("Normalize at the end needs RGB images of one size in bytes")
+        if LABEL in self.renderer.fields and self.renderer.filler_label is not None:
+            label_at = self.renderer.fields.index(LABEL)
+            values[label_at] = np.where(batch.valid, values[label_at], self.renderer.filler_label)
         return batch.replace(tuple(values))
 
     def _convert(self, pictures: Any) -> Any:

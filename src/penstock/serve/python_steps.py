@@ -28,6 +28,7 @@ from penstock.serve.substitution import OnError, choose_rows
 from penstock.serve.taken import Taken
 
 Collate = Callable[[list[Any]], Any]
+_BLACK = np.zeros((256, 256, 3), np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +79,12 @@ class PythonSteps:
                 bad.append((place, str(error)))
             except Exception as error:  # noqa: BLE001 - raised again in the training loop
                 return make_failure(error, "transform failed", "its traceback", place)
-        if bad and (self.on_error == "raise" or (not results and self.on_error == "substitute")):
+        if bad and self.on_error == "raise":
             return Done((), bad=tuple(bad))
         kept = _choose(len(raw.images), bad, self.on_error)
         try:
+            if bad and not results:  # the batch has to be there, marked invalid: see choose_rows
+                results = dict.fromkeys(range(len(raw.images)), self._transform(_BLACK))
             return self._collate(raw, results, kept, tuple(bad))
         except Exception as error:  # noqa: BLE001
             return make_failure(error, "collating failed", "its traceback", None)
