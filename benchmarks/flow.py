@@ -34,9 +34,9 @@ from typing import Any
 import numpy as np
 
 WORKERS = 2
-WARMUP = 200
+WARMUP = 400
 BATCH = 32
-BUFFER = 128  # items under way; tensorpack's own default is 200, torch's 2 a worker
+BUFFER = 200  # items under way for all; tensorpack's own default
 IMAGE = np.random.default_rng(0).integers(0, 255, (224, 224, 3), np.uint8)
 BIG = 10_000_000
 TOTAL: list[int] = []  # how many the flow that is being measured has

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -11,7 +12,7 @@ import penstock
 from images import encode
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "docs/loader.md"]
+PAGES = ["README.md", "docs/drop-in.md", "docs/loader.md"]
 
 
 @pytest.fixture
@@ -27,8 +28,7 @@ def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.usefixtures("_data")
-def test_the_examples_of_a_page_run(page: str) -> None:
-    pytest.importorskip("torch")
+def test_the_examples_of_a_page_run(page: str, torchvision: ModuleType) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
     code = "\n".join(blocks).replace("range(90)", "range(2)")

@@ -58,6 +58,15 @@ class Loader(loader.Loader):
         pins = self.device.type == "cuda"
         return LoaderMemory(_allocate_pinned if pins else None)
 
+    def __str__(self) -> str:
+        place = (
+            ""
+            if self.device.type == "cpu"
+            else f"\n  batches are copied to {self.device} one ahead"
+        )
+        normalised = "" if self._output.dtype == "uint8" or not place else ", and normalised there"
+        return super().__str__() + place + normalised
+
     def _deliver(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         tensors = map(self._convert, batches)
         if self.device.type == "cpu":

@@ -23,7 +23,7 @@ NAMES = [
 
 def read_blob(name: str) -> bytes:
     database = open_database(FIXTURES / name)
-    return database.read(min(database.entries, key=lambda entry: entry.size))
+    return database.read(database.entry(int(database.sizes.argmin())))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -104,6 +105,13 @@ def test_an_arrow_file_that_becomes_shorter_is_an_error_not_a_crash(tmp_path: Pa
     path.write_bytes(b"")
     with pytest.raises(SourceChangedError, match="changed"):
         source.read(3)
+
+
+def test_a_parquet_file_that_changes_is_an_error(tmp_path: Path) -> None:
+    source = open_parquet(write_parquet(tmp_path / "a.parquet", photos(4)))
+    os.utime(tmp_path / "a.parquet", ns=(0, 0))
+    with pytest.raises(SourceChangedError, match="changed"):
+        source.read(0)
 
 
 def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:

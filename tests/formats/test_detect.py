@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -58,6 +59,14 @@ def test_hugging_face_folders_are_recognised(tmp_path: Path) -> None:
     assert find_format(tmp_path / "saved")[0] == "arrow"
 
 
+def test_classes_beside_the_tars_they_came_in_are_an_image_folder(tmp_path: Path) -> None:
+    for name in ("n01", "n02"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.JPEG").write_bytes(photos(1)[0])
+        (tmp_path / f"{name}.tar").write_bytes(b"")
+    assert find_format(tmp_path)[0] == "folder"
+
+
 def test_several_databases_in_a_folder_are_not_guessed_at(shared: Path) -> None:
     with pytest.raises(SourceError, match="several databases .*say which one"):
         open_source(FIXTURES / "tensorpack-arrays")
@@ -70,6 +79,12 @@ def test_the_layout_can_be_named(shared: Path) -> None:
     assert len(open_source(FIXTURES / "gulp-source", format="frames").names) == 12
     with pytest.raises(ValueError, match=f"must be one of {', '.join(OPENERS)}"):
         open_source(FIXTURES / "gulp", format="zip")
+
+
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SourceError, match="neither a file nor a folder"):
+        open_source(tmp_path / "pipe")
 
 
 def test_what_is_nothing_we_know_is_an_error_that_names_the_choices(tmp_path: Path) -> None:

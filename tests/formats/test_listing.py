@@ -57,6 +57,8 @@ def test_a_listing_is_found_however_it_is_given(flat: Path, way: str) -> None:
         ("path,label\nmissing.jpg,1\n", "missing.jpg: No such file"),
         ("path,label\na.jpg,1.5\n", "labels are double"),
         ("path,label\n", "lists no images"),
+        ("path,label\na,1\n", "row 1.*suffix of an image"),
+        ("path,label,label\na.jpg,1,2\n", r"\['label'\] come twice"),
     ],
 )
 def test_mistakes_in_a_listing_are_named(flat: Path, text: str, reason: str) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from formats.fixtures import FIXTURES, expected, good_samples, hostile, matches_array, sha256
 from penstock.errors import SourceChangedError, SourceError
@@ -211,6 +213,26 @@ def test_all_hostile_databases_are_read_in_small_memory_without_a_crash(
     assert list(tmp_path.iterdir()) == []
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_a_database_with_any_bytes_changed_is_an_error_or_readable(
+    shared: Path, tmp_path: Path, data: st.DataObject
+) -> None:
+    whole = bytearray((FIXTURES / "hostile/lmdb/struct-good.lmdb").read_bytes())
+    places = st.integers(0, 400) | st.integers(0, len(whole) - 1)
+    pages = st.builds(lambda page, at: page * 4096 + at, st.integers(2, 12), st.integers(0, 80))
+    for _ in range(data.draw(st.integers(1, 6))):
+        whole[data.draw(places | pages)] = data.draw(st.integers(0, 255))
+    path = tmp_path / "damaged.lmdb"
+    path.write_bytes(whole)
+    try:
+        found, _ = read_all(path)
+    except SourceError as error:
+        assert "damaged.lmdb" in str(error)
+    else:
+        assert found
+
+
 def test_a_database_of_many_pages_is_read_as_liblmdb_reads_it(tmp_path: Path) -> None:
     lmdb = pytest.importorskip("lmdb")
     path = tmp_path / "many.lmdb"
@@ -226,7 +248,7 @@ def test_a_database_of_many_pages_is_read_as_liblmdb_reads_it(tmp_path: Path) ->
                 del values[key]
     source = open_lmdb(path)
     assert len(source.names) == len(values)
-    for entry in source.entries:
+    for entry in map(source.database.entry, range(len(values))):
         assert source.database.read(entry) == values[entry.key]
 
 

@@ -83,6 +83,6 @@ def test_the_manifest_is_this(packed: Path) -> None:
             "order": "source",
             "seed": 0,
             "shrink": None,
-            "source": "bed3ecd7f8606fa3d9d1b1ca65110260bb28a4c8a91f07ef00a4c341fe44fa45",
+            "source": "690750763b08512a11b5c58253e520d12483ea4d0d2eec8c65798a5bcefa5a82",
         },
     }

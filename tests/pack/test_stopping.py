@@ -34,7 +34,7 @@ def wrap(name):
     setattr(os, name, wrapped)
 for name in ("writev", "fsync", "replace", "mkdir", "unlink", "rmdir"):
     wrap(name)
-penstock.pack_dataset(source, destination, shard_size=4000, workers=1)
+penstock.pack_dataset(source, destination, shard_size=12000, workers=1)
 print(count)
 """
 
@@ -63,12 +63,12 @@ def test_killed_at_any_touch_of_the_disk_it_goes_on_to_the_same_bytes(
     whole: tuple[Path, dict[str, str], int], tmp_path: Path, part: int
 ) -> None:
     source, expected, touches = whole
-    for when in range(1 + part, touches + 1, 24):
+    for when in range(1 + part, touches + 1, 12):
         destination = tmp_path / str(when)
         assert run_killed_at(source, destination, when).returncode == -signal.SIGKILL
         if looks_finished(destination):
             assert penstock.verify_dataset(destination) == []
-        penstock.pack_dataset(source, destination, shard_size=4000, workers=2)
+        penstock.pack_dataset(source, destination, shard_size=12000, workers=2)
         assert digests(destination) == expected, when
 
 
@@ -120,8 +120,63 @@ def test_a_source_that_changed_since_the_kill_is_read_again(tmp_path: Path) -> N
         data = bytearray((source / name).read_bytes())
         data[-4] ^= 1
         (source / name).write_bytes(data)
-    penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
-    penstock.pack_dataset(source, tmp_path / "expected", shard_size=4000)
+    penstock.pack_dataset(source, tmp_path / "out", shard_size=12000)
+    penstock.pack_dataset(source, tmp_path / "expected", shard_size=12000)
+    assert digests(tmp_path / "out") == digests(tmp_path / "expected")
+
+
+def write_listing(source: Path, label: int) -> Path:
+    """The images of a folder in one listing, all with the same label."""
+    names = sorted(path.relative_to(source).as_posix() for path in source.rglob("*.*g"))
+    path = source.parent / "list.csv"
+    path.write_text("path,label\n" + "".join(f"{name},{label}\n" for name in names))
+    return path
+
+
+def test_labels_that_changed_are_noticed_in_a_finished_and_in_a_stopped_pack(
+    tmp_path: Path,
+) -> None:
+    source = make_folder(tmp_path / "source")
+    listing = write_listing(source, 1)
+
+    def stop(done: Progress) -> None:
+        if done.samples == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        penstock.pack_dataset(
+            source, tmp_path / "out", listing=listing, shard_size=4000, workers=1, watcher=stop
+        )
+    write_listing(source, 2)
+    penstock.pack_dataset(source, tmp_path / "out", listing=listing, shard_size=4000)
+    labels = penstock.open_dataset(tmp_path / "out").index["label"].to_pylist()
+    assert labels == [2] * 15
+    write_listing(source, 3)
+    with pytest.raises(PackError, match="another source"):
+        penstock.pack_dataset(source, tmp_path / "out", listing=listing, shard_size=4000)
+
+
+def test_a_shard_that_another_plan_replaced_is_not_taken_over(tmp_path: Path) -> None:
+    """Killed with one seed, killed with another between a tar and its index, run with the first."""
+    source = tmp_path / "source"
+    for number in range(12):
+        (source / "c").mkdir(parents=True, exist_ok=True)
+        data = encode(16, 16, seed=number)
+        (source / "c" / f"{number:02d}.jpg").write_bytes(data + bytes(2000 - len(data)))
+    penstock.pack_dataset(source, tmp_path / "expected", shard_size=12_000, seed=0)
+
+    def kill_at(seed: int, name: str, count: int) -> None:
+        code = KILLED_AT.replace("workers=1", f"workers=1, seed={seed}").replace(
+            '("writev", "fsync", "replace", "mkdir", "unlink", "rmdir")', f'("{name}",)'
+        )
+        command = [sys.executable, "-c", code, str(source), str(tmp_path / "out"), str(count)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == -signal.SIGKILL, result.stderr
+
+    kill_at(0, "replace", 6)  # two renames and a record a shard: the second shard is done
+    kill_at(1, "replace", 2)  # after the first shard's tar, before its index
+    penstock.pack_dataset(source, tmp_path / "out", shard_size=12_000, seed=0)
+    assert penstock.verify_dataset(tmp_path / "out") == []
     assert digests(tmp_path / "out") == digests(tmp_path / "expected")
 
 

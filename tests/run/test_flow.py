@@ -130,3 +130,14 @@ def test_interleave_undoes_shard() -> None:
 def test_a_batch_of_arrays_from_processes_is_the_consumers_own() -> None:
     batches = list(Flow.of(range(40)).map(make_image, 2, start="fork").batch(4))
     assert np.array_equal(np.concatenate(batches)[:, 0, 0, 0], np.arange(40))
+
+
+def test_the_state_is_that_of_the_pass_begun_last() -> None:
+    flow = Flow.of(range(9))
+    first, second = iter(flow), iter(flow)
+    next(second)
+    for _ in range(5):
+        next(first)
+    assert flow.state_dict()["position"] == 1
+    flow.set_epoch(1)
+    assert flow.state_dict() == {"epoch": 1, "position": 0, "flow": "of(range)"}

@@ -217,6 +217,12 @@ def test_a_result_that_cannot_leave_its_process_is_an_error_with_a_position() ->
         read(flow)
 
 
+def test_an_item_that_cannot_reach_a_worker_is_an_error_with_a_position() -> None:
+    flow = Flow.of([1, threading.Lock()]).map(id, 1, start="fork")
+    with pytest.raises(TypeError, match="item 1 cannot be sent to a worker"):
+        read(flow)
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -289,6 +295,18 @@ def test_workers_die_with_a_parent_that_is_killed() -> None:
     script.kill()
     for pid in pids:
         wait_for_end(pid)
+    script.communicate()
+
+
+def test_spawned_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    head = "import os, signal\nfrom penstock import Flow\n"
+    main = "if __name__ == '__main__':\n    list(Flow.of(range(9)).map(wait, 1, start='spawn'))\n"
+    (tmp_path / "script.py").write_text(head + WAIT + main)
+    command = [sys.executable, str(tmp_path / "script.py")]
+    script = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    pid = int(script.stdout.readline())
+    script.kill()
+    wait_for_end(pid)
     script.communicate()
 
 

@@ -27,7 +27,7 @@ def test_a_folder_gives_the_batches_of_a_pack_in_source_order(folder: Path, tmp_
 def test_a_shuffled_folder_is_covered_once_in_an_order_of_its_own(
     folder: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr("penstock.serve.loader.WINDOW_BYTES", limit)
+    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", limit)
     loader = Loader(folder, 8, shuffle=True, transform=[RandomResizedCrop(16)])
     rows = np.concatenate([batch.rows for batch in loader])
     assert sorted(rows) == list(range(61))

@@ -79,6 +79,9 @@ def test_closing_ends_the_threads_of_all_iterators(packed: Path) -> None:
         next(first), next(second)
         assert own_threads() != []
     assert own_threads() == []
+    with pytest.raises(RuntimeError, match="closed"):
+        list(first)
+    assert loader.state_dict()["epoch"] == 0
     loader.close()
 
 
@@ -102,6 +105,7 @@ def test_a_pickled_loader_goes_on_where_it_stood(packed: Path) -> None:
     whole = epoch_bytes(loader)
     loader.load_state_dict({**loader.state_dict(), "epoch": 0, "step": 3})
     again = pickle.loads(pickle.dumps(loader))
+    assert again.state_dict() == loader.state_dict()
     assert [images.tobytes() for images, _ in again] == whole[3:]
 
 
@@ -205,8 +209,58 @@ def test_a_shard_that_is_gone_is_an_error_and_not_a_hang(packed: Path, tmp_path:
 def test_stats_count_what_was_loaded(packed: Path) -> None:
     loader = Loader(packed, 8, shuffle=True, transform=CROP)
     list(loader)
+    once = loader.stats().bytes_read
+    list(loader)
     stats = loader.stats()
-    assert (stats.images, stats.batches, stats.error_count) == (61, 8, 0)
-    assert stats.bytes_read > 0.9 * sum(f.stat().st_size for f in packed.glob("*.tar")) * 0.5
+    assert (stats.images, stats.batches, stats.error_count) == (122, 16, 0)
+    index = penstock.open_dataset(packed).index
+    images = sum(v for f in ("jpg", "png") for v in index[f"{f}.size"].to_pylist() if v)
+    assert images <= once <= sum(f.stat().st_size for f in packed.glob("*.tar"))
+    assert stats.bytes_read == 2 * once
     assert 0 < stats.wait_seconds <= stats.seconds
-    assert stats.render_seconds > 0 and stats.images_per_second > 0
+    assert stats.render_seconds > 0 and stats.images_per_second > 0 and stats.read_seconds > 0
+    assert stats.queue_depth == 0
+
+
+def test_a_batch_without_a_good_sample_is_marked_and_not_an_error(
+    damaged: tuple[Path, list[str]],
+) -> None:
+    path, _ = damaged
+    for policy in ("skip", "substitute"):
+        batches = list(Loader(path, 1, transform=CROP, on_error=policy))
+        assert len(batches) == 61
+        assert [i for i, batch in enumerate(batches) if not batch.valid.all()] == [5, 17]
+
+
+def test_an_iterator_that_is_collected_in_a_reading_thread_ends_all_the_same(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.read.layout import Layout
+
+    original = Layout.read_run
+    dropped, collected = threading.Event(), threading.Event()
+
+    def read_and_collect(self: Layout, run: int, memory: np.ndarray) -> object:
+        if dropped.is_set() and not collected.is_set():
+            collected.set()
+            gc.collect()
+        return original(self, run, memory)
+
+    monkeypatch.setattr(Layout, "read_run", read_and_collect)
+    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", 1000)
+    loader = Loader(packed, 2, shuffle=True, window=None, transform=CROP)
+    holder: list[object] = [iter(loader)]
+    holder.append(holder)  # a cycle: only the collector can free it
+    next(holder[0])  # type: ignore[call-overload]
+    gc.disable()
+    try:
+        del holder
+        dropped.set()
+        assert len(list(loader)) == len(loader)
+    finally:
+        gc.enable()
+    assert collected.is_set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("penstock"):
+            thread.join(30)
+    assert own_threads() == []

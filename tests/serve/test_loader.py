@@ -190,7 +190,8 @@ def test_ranks_cover_every_sample_exactly_once_in_equally_many_steps(
     for batches in seen:
         for b in batches:
             assert len(b[0]) == len(b[1]) == len(b.valid) > 0
-            assert (b[1][~b.valid] == -100).all()
+            assert shuffle or (b[1][~b.valid] == -100).all()
+            assert not shuffle or (b[1] >= 0).all()
 
 
 def test_dropping_the_last_batch_gives_full_ones_only(packed: Path) -> None:
@@ -296,6 +297,69 @@ def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
             assert width == dataset.index["jpg.width"][int(row)].as_py()
     with pytest.raises(ValueError, match=r"no \['mask.png'\]: it has the fields"):
         Loader(packed, 8, transform=CROP, fields=("image", "mask.png"))
+
+
+def test_memory_follows_what_is_wanted_and_not_the_data_set(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", 10_000)
+    monkeypatch.setattr("penstock.serve.choices.RUN_BYTES", 30_000)
+    dataset = penstock.open_dataset(packed)
+
+    def largest_run(source: penstock.Dataset, **options: object) -> int:
+        loader = Loader(source, 4, transform=CROP, **options)  # type: ignore[arg-type]
+        return int(loader._layout.sizes.max())
+
+    whole = largest_run(dataset, shuffle=True, window=20)
+    assert largest_run(dataset[::10], shuffle=True, window=4) < whole / 2
+    assert largest_run(dataset[::10]) < whole / 2
+    single = largest_run(dataset, shuffle=True, window=None)
+    assert single < whole / 2
+    assert largest_run(dataset, shuffle=True, window=61) == single
+
+
+def test_the_order_does_not_depend_on_the_fields(packed: Path) -> None:
+    few = epoch_rows(Loader(packed, 8, shuffle=True, window=16, transform=CROP))
+    fields = ("image", "cls", "key")
+    more = Loader(packed, 8, shuffle=True, window=16, transform=CROP, fields=fields)
+    assert all(np.array_equal(a, b) for a, b in zip(few, epoch_rows(more), strict=True))
+    windows = [
+        Loader(packed, 8, shuffle=True, transform=CROP, fields=names)._window
+        for names in (("image", "label"), ("image", "cls"), ("cls",))
+    ]
+    assert len(set(windows)) == 1
+
+
+def test_a_negative_label_is_a_label(tmp_path: Path) -> None:
+    from images import encode
+
+    for name in "ab":
+        (tmp_path / f"{name}.jpg").write_bytes(encode(8, 8))
+    (tmp_path / "list.csv").write_text("path,label\na.jpg,-1\nb.jpg,4\n")
+    penstock.pack_dataset(tmp_path, tmp_path / "out", order="source")
+    (batch,) = Loader(tmp_path / "out", 2)
+    assert batch[1].tolist() == [-1, 4]
+
+
+def test_one_damaged_image_does_not_change_the_common_size(tmp_path: Path) -> None:
+    from trees import make_folder
+
+    root = make_folder(tmp_path / "in", classes=2, per_class=1)
+    (root / "class0" / "bad.jpg").write_bytes(b"no image")
+    (batch,) = Loader(root, 8, on_error="skip")
+    assert batch[0].shape == (2, 24, 24, 3)
+
+
+def test_a_state_beyond_the_epoch_is_refused(packed: Path) -> None:
+    loader = Loader(packed, 8, shuffle=True, transform=CROP)
+    with pytest.raises(ValueError, match="an epoch has 8"):
+        loader.load_state_dict({**loader.state_dict(), "step": 10**6})
+
+
+def test_a_batch_can_be_rebuilt_from_its_values(packed: Path) -> None:
+    (first, *_) = Loader(packed, 8, transform=CROP)
+    moved = type(first)(value for value in first)
+    assert len(moved) == 2 and moved[0] is first[0]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def main() -> None:
     """The console script."""
     try:
         app()
-    except (PenstockError, FileNotFoundError, PermissionError, ValueError) as error:
+    except (PenstockError, OSError, ValueError) as error:
         say(f"penstock: {error}")
         sys.exit(2)
     except KeyboardInterrupt:

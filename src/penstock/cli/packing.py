@@ -80,7 +80,7 @@ def pack(
     max_side: Annotated[
         int | None, typer.Option(help="Shrink to this many pixels on the longer side.")
     ] = None,
-    quality: Annotated[int, typer.Option(help="JPEG quality of what is shrunk.")] = 90,
+    quality: Annotated[int | None, typer.Option(help="JPEG quality of what is shrunk.")] = None,
     encode: Annotated[
         EncodeKind | None, typer.Option(help="Encode decoded arrays of pixels, without it kept.")
     ] = None,
@@ -92,7 +92,9 @@ def pack(
     """Pack images into tar shards with an index. Killed, it goes on when run again."""
     shrink = None
     if resize_short is not None or max_side is not None:
-        shrink = Shrink(resize_short, max_side, quality)
+        shrink = Shrink(resize_short, max_side, 90 if quality is None else quality)
+    elif quality is not None:
+        raise typer.BadParameter("--quality is of images that --resize-short or --max-side shrink")
     encoding = Encode(encode.value, channels.value) if encode is not None else None
     with progress_bar("packing") as watcher:
         summary = pack_dataset(

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
@@ -26,12 +27,12 @@ def print_json(content: Any) -> None:
 
 def print_table(title: str, rows: list[tuple[str, str]]) -> None:
     """A table of names and values on stdout."""
-    table = Table(title=title, show_header=False, title_justify="left")
+    table = Table(title=Text(title), show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(name, value)
-    Console().print(table, markup=False)
+        table.add_row(name, Text(value))
+    Console().print(table)
 
 
 def parse_size(text: str) -> int:

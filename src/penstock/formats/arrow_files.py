@@ -32,6 +32,7 @@ class ArrowSource:
 
     layout: Layout
     states: Sequence[tuple[Path, int, int]]
+    ends: np.ndarray
     table: pa.Table
     sizes: np.ndarray
     mtimes: np.ndarray
@@ -50,11 +51,11 @@ class ArrowSource:
 
     def read(self, i: int) -> Sample:
         """The images of a row, and what its other columns say."""
-        for path, size, mtime in self.states:
-            info = os.stat(path)
-            # A mapped file that became shorter would end the process when it is touched.
-            if (info.st_size, info.st_mtime_ns) != (size, mtime):
-                raise SourceChangedError(f"{path}: changed after it was opened")
+        path, size, mtime = self.states[int(np.searchsorted(self.ends, i, side="right"))]
+        info = os.stat(path)
+        # A mapped file that became shorter would end the process when it is touched.
+        if (info.st_size, info.st_mtime_ns) != (size, mtime):
+            raise SourceChangedError(f"{path}: changed after it was opened")
         images = {name: self.table[name][i].as_py() for name in self.layout.images}
         label = None if self.labels is None else self.labels[i].as_py()
         columns = {name: self.table[name][i].as_py() for name in self.columns.names}
@@ -89,6 +90,7 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
     return ArrowSource(
         layout=layout,
         states=states,
+        ends=np.cumsum([part.num_rows for part in tables]),
         table=table,
         sizes=np.full(len(names), size, np.int64),
         mtimes=np.asarray(mtimes, np.int64),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 from penstock.errors import SourceError
@@ -75,6 +76,8 @@ def find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[st
         raise SourceError(f"{path}: no such file or directory")
     if path.is_dir():
         return _look_at_folder(path)
+    if not path.is_file():
+        raise SourceError(f"{path}: neither a file nor a folder")
     name = _look_at_file(path)
     if name is None:
         raise SourceError(
@@ -126,6 +129,9 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
         return _which_lmdb(path), path
     if any(name.endswith((".gulp", ".gmeta")) for name in names):
         return "gulp", path
+    folders = [Path(entry.path) for entry in entries if entry.is_dir()]
+    if _has_images(folders):
+        return _look_at_listings(path, names, True) or ("folder", path)
     if any(name.endswith(TAR_SUFFIXES) for name in names):
         return "webdataset", path
     databases = [entry.name for entry in entries if entry.name.endswith(".lmdb")]
@@ -136,8 +142,16 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
         return "parquet", path
     if any(name.endswith(".arrow") for name in names) and MANIFEST not in names:
         return "arrow", path
-    folders = [Path(entry.path) for entry in entries if entry.is_dir()]
     return _look_at_listings(path, names, bool(folders)) or _look_deeper(path, names, folders)
+
+
+def _has_images(folders: list[Path]) -> bool:
+    """Whether the first folders are those of classes: ImageNet's often lie beside the tars they came in."""
+    for folder in folders[:_LOOKED_AT]:
+        with os.scandir(folder) as entries:
+            if any(is_image_name(entry.name) for entry in islice(entries, 100)):
+                return True
+    return False
 
 
 def _look_at_listings(path: Path, names: list[str], has_folders: bool) -> tuple[str, Path] | None:

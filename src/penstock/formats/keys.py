@@ -13,6 +13,8 @@ def make_key(name: str) -> str:
 
     `unescape_key` gives the name back, but for the empty one, whose key is `%`.
     """
+    if name.isascii() and name.isalnum():
+        return name
     try:
         name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a lone surrogate, as JSON can write one
@@ -22,7 +24,7 @@ def make_key(name: str) -> str:
     key = split_path(name + ".")[0]
     if any(part in ("", ".", "..") for part in name.split("/")):
         key = split_path(name.replace("/", "\0") + ".")[0].replace("%00", "%2F")
-    return key
+    return name if key == name else key  # not a second string of the same text
 
 
 def keep_key(key: str) -> str:

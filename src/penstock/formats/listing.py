@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from penstock.errors import SourceError
-from penstock.formats.files import ImageFiles, stat_files
+from penstock.formats.files import ImageFiles, is_image_name, stat_files
 
 SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson", ".tsv"})
 _PATH_COLUMNS = ("path", "file", "filename", "file_name")
@@ -31,6 +31,9 @@ def open_listing(
     listing = Path(listing)
     root = Path(root) if root is not None else listing.parent
     table = _read_table(listing)
+    twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if twice:
+        raise SourceError(f"{listing}: the columns {twice} come twice")
     path_column = next((name for name in _PATH_COLUMNS if name in table.column_names), None)
     if path_column is None:
         raise SourceError(f"{listing}: no column named path among {table.column_names}")
@@ -79,6 +82,10 @@ def _check_path(listing: Path, row: int, value: object) -> str:
     if not text or "\0" in text or path.is_absolute() or ".." in path.parts:
         raise SourceError(
             f"{listing}, row {row + 1}: {value!r} is not a path below the image folder"
+        )
+    if not is_image_name(text):
+        raise SourceError(
+            f"{listing}, row {row + 1}: {value!r} does not have the suffix of an image"
         )
     return str(path)
 

@@ -11,6 +11,7 @@ The file is read by `lmdb_pages`, without liblmdb.
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,14 +39,27 @@ _NO_COLUMNS = pa.schema([])
 
 @dataclass(frozen=True)
 class Database:
-    """An LMDB file that was scanned once: every entry, and the state of the file at that time."""
+    """An LMDB file that was scanned once: every entry, and the state of the file at that time.
+
+    Entries are kept as numbers, 17 bytes each, besides their keys.
+    """
 
     path: Path
     page_size: int
-    entries: Sequence[Entry]
+    keys: Sequence[bytes]
+    offsets: np.ndarray
+    sizes: np.ndarray
+    large: np.ndarray
     contents: Mapping[bytes, Entry]
     size: int
     mtime: int
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def entry(self, i: int) -> Entry:
+        """Entry `i` in the order of the keys."""
+        return Entry(self.keys[i], int(self.offsets[i]), int(self.sizes[i]), bool(self.large[i]))
 
     @contextmanager
     def open(self) -> Iterator[int]:
@@ -82,16 +96,32 @@ def open_database(path: str | os.PathLike[str]) -> Database:
     try:
         info = os.fstat(fd)
         page_size = read_page_size(fd)
-        entries = list(scan_lmdb(fd))
+        keys, columns, contents = _collect(scan_lmdb(fd))
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
     finally:
         os.close(fd)
-    contents = {entry.key: entry for entry in entries if entry.key in _CONTENTS}
-    samples = [entry for entry in entries if entry.key not in contents]
-    if not samples:
+    if not keys:
         raise SourceError(f"{path}: a database without samples")
-    return Database(path, page_size, samples, contents, info.st_size, info.st_mtime_ns)
+    return Database(path, page_size, keys, *columns, contents, info.st_size, info.st_mtime_ns)
+
+
+def _collect(
+    entries: Iterator[Entry],
+) -> tuple[list[bytes], tuple[np.ndarray, np.ndarray, np.ndarray], dict[bytes, Entry]]:
+    """(keys, columns of offset, size and large) of the samples, and the tables of contents."""
+    keys, contents = [], {}
+    offsets, sizes, large = array("q"), array("q"), array("b")
+    for entry in entries:
+        if entry.key in _CONTENTS:
+            contents[entry.key] = entry
+            continue
+        keys.append(entry.key)
+        offsets.append(entry.offset)
+        sizes.append(entry.size)
+        large.append(entry.large)
+    columns = (np.array(offsets, np.int64), np.array(sizes, np.int64), np.array(large, np.bool_))
+    return keys, columns, contents
 
 
 def decode_value(value: bytes) -> Any:
@@ -116,10 +146,10 @@ def _find_serializer(value: bytes) -> Callable[[bytes], Any]:
 
 @dataclass(frozen=True)
 class LmdbSource:
-    """A `PlacedSource`: sample `i` is the value of the key `names[i]`."""
+    """A `PlacedSource`: sample `i` is entry `order[i]` of the database, called by its key."""
 
     database: Database
-    entries: Sequence[Entry]
+    order: np.ndarray
     ignored: Sequence[str] = ()
     classes: Sequence[str] | None = None
     columns: pa.Schema = _NO_COLUMNS
@@ -129,11 +159,11 @@ class LmdbSource:
     mtimes: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        names = [entry.key.decode("utf-8", "surrogateescape") for entry in self.entries]
-        sizes = np.array([entry.size for entry in self.entries], np.int64)
+        keys = self.database.keys
+        names = [keys[i].decode("utf-8", "surrogateescape") for i in self.order]
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "keys", make_keys(names))
-        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "sizes", self.database.sizes[self.order])
         object.__setattr__(self, "mtimes", np.full(len(names), self.database.mtime))
 
     @property
@@ -142,23 +172,27 @@ class LmdbSource:
 
     @property
     def files(self) -> Mapping[str, Sequence[int]]:
-        rows = sorted(range(len(self.entries)), key=lambda i: self.entries[i].offset)
-        return {self.database.path.name: rows}
+        rows = np.argsort(self.database.offsets[self.order], kind="stable")
+        return {self.database.path.name: rows.tolist()}
 
     def read(self, i: int) -> Sample:
         """The value, decoded into a sample."""
-        return make_sample(self.keys[i], decode_value(self.database.read(self.entries[i])))
+        return make_sample(self.keys[i], decode_value(self.database.read(self._entry(i))))
+
+    def _entry(self, i: int) -> Entry:
+        return self.database.entry(int(self.order[i]))
 
     def locate(self, i: int) -> Located:
         """The sample, where every field is an encoded image that lies whole in its value."""
-        value = self.database.read(self.entries[i])
+        entry = self._entry(i)
+        value = self.database.read(entry)
         sample = make_sample(self.keys[i], decode_value(value))
         offsets = {}
         for name, data in sample.items():
             place = find_bytes(value, data)
             if place is None:
                 raise SourceError(f"{name} is not stored as the bytes of a file; pack it instead")
-            offsets[name] = self.entries[i].offset + place
+            offsets[name] = entry.offset + place
         return Located(sample, self.database.path.name, offsets)
 
 
@@ -173,10 +207,11 @@ def find_bytes(value: bytes, data: bytes) -> int | None:
 def open_lmdb(path: str | os.PathLike[str]) -> LmdbSource:
     """The samples of the database at `path`, a file or a folder with `data.mdb`."""
     database = open_database(path)
-    entries = list(database.entries)
-    if all(entry.key.isdigit() and len(entry.key) < 20 for entry in entries):
-        entries.sort(key=lambda entry: int(entry.key))
-    return LmdbSource(database, entries, _compare_contents(database))
+    order = np.arange(len(database))
+    if all(key.isdigit() and len(key) < 19 for key in database.keys):
+        numbers = np.array([int(key) for key in database.keys], np.int64)
+        order = np.argsort(numbers, kind="stable")
+    return LmdbSource(database, order, _compare_contents(database))
 
 
 def _compare_contents(database: Database) -> list[str]:
@@ -200,7 +235,7 @@ def _compare_contents(database: Database) -> list[str]:
 
 
 def _compare_length(database: Database, content: object) -> str | None:
-    count = len(database.entries)
+    count = len(database)
     return None if content == count else f"says {content!r:.30}, there are {count} samples"
 
 
@@ -208,7 +243,7 @@ def _compare_keys(database: Database, content: object) -> str | None:
     if not isinstance(content, (list, tuple)):
         return f"a {type(content).__name__}, not a list"
     listed = [key.encode() if isinstance(key, str) else key for key in content]
-    present = {entry.key for entry in database.entries}
+    present = set(database.keys)
     distinct = {key for key in listed if isinstance(key, bytes)}
     parts = (
         (len(distinct - present), "names {} keys that are not there"),

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.errors import SourceError
+from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.columnar import (
     Layout,
     find_layout,
@@ -95,6 +95,8 @@ class ParquetSource:
         group = int(np.searchsorted(self.starts, i, side="right")) - 1
         path, number = self.groups[group]
         try:
+            if os.stat(path).st_mtime_ns != self.mtimes[i]:
+                raise SourceChangedError(f"{path}: changed after it was opened")
             row = i - int(self.starts[group])
             images = self.decoded.read(path, number, row, self.layout.images)
         except (pa.ArrowException, OSError, IndexError) as error:

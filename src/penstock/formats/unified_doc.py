@@ -72,7 +72,7 @@ def open_unified_doc(path: str | os.PathLike[str]) -> DocumentSource:
     """The documents of the database at `path`, in the order of their keys."""
     database = open_database(path)
     documents: dict[str, dict[str, Entry]] = {}
-    for entry in database.entries:
+    for entry in map(database.entry, range(len(database))):
         match = _KEY.fullmatch(entry.key)
         if match is None:
             raise SourceError(

@@ -47,6 +47,11 @@ class Columns:
     def __len__(self) -> int:
         return len(self.file)
 
+    @property
+    def anchor(self) -> Places:
+        """What runs are cut by: the image, or what is wanted where no sample has one."""
+        return self.image if self.image.size.any() else self.span
+
 
 def read_columns(
     index: pa.Table, wanted: Sequence[str] = (), user: Sequence[str] = (), image: bool = True

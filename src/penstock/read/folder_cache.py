@@ -1,4 +1,4 @@
-"""Image folders as data sets: their index is built once, kept in a cache, and checked against the folder."""
+"""Image folders and databases as data sets: their index is built once, kept in a cache, and checked against them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from penstock.errors import CorruptError
 from penstock.formats.files import ImageFiles
 from penstock.formats.folder import open_folder
+from penstock.pack.inplace import index_dataset
 from penstock.pack.loose import digest_files, index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import read_manifest
@@ -25,8 +26,11 @@ _log = logging.getLogger("penstock")
 
 
 def open_path(path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None) -> Dataset:
-    """A packed or indexed data set, or an image folder, whose index is taken from the cache or made."""
+    """A packed or indexed data set; or an image folder, or a database (LMDB, TFRecord) that is one file,
+    whose index is taken from the cache or made."""
     path = Path(path)
+    if path.is_file() and path.name != MANIFEST:
+        return _open_file(path.resolve(), Path(cache) if cache is not None else cache_folder())
     if path.name == MANIFEST or (path / MANIFEST).exists() or not path.is_dir():
         return open_dataset(path)
     if any(path.glob("*.tar")) and not any(entry.is_dir() for entry in path.iterdir()):
@@ -66,6 +70,19 @@ def _build(source: ImageFiles, target: Path, cache: Path, name: str) -> None:
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
+
+
+def _open_file(file: Path, cache: Path) -> Dataset:
+    """The index of a file that has changed is another: its name has size and time in it."""
+    state = file.stat()
+    name = f"{os.fsdecode(file)}\0{state.st_size}\0{state.st_mtime_ns}"
+    target = cache / hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+    with _locked(target.with_suffix(".lock")):
+        if not (target / MANIFEST).exists():
+            _log.info("indexing %s into %s", file, target)
+            with progress_bar(f"indexing {file.name}", "samples") as watcher:
+                index_dataset(file, out=target, watcher=watcher)
+    return open_dataset(target)
 
 
 def _is_current(target: Path, digest: str) -> bool:

@@ -42,14 +42,14 @@ class Layout:
 
     def _cut(self, run_bytes: int) -> NDArray[np.int64]:
         """Runs never cross an index file, so that their seek tables are one read too."""
-        span, bounds = self.columns.span, [np.zeros(1, np.int64)]
+        anchor, bounds = self.columns.anchor, [np.zeros(1, np.int64)]
         for part in self._parts:
             rows = slice(part.start, part.stop)
             if part.loose:
-                runs = group_files(span.size[rows], run_bytes)
+                runs = group_files(anchor.size[rows], run_bytes)
             else:
                 files = self.columns.file[rows]
-                runs = cut_runs(files, span.offset[rows], span.size[rows], run_bytes)
+                runs = cut_runs(files, anchor.offset[rows], anchor.size[rows], run_bytes)
             bounds.append(part.start + runs[1:])
         return np.concatenate(bounds)
 

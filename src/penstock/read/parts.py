@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.pack.index import KEY
 from penstock.read.columns import Columns, Places, read_columns
 from penstock.read.dataset import Dataset
 from penstock.read.layout import Part
@@ -40,7 +39,7 @@ class Table:
 def _read(dataset: Dataset, fields: Sequence[str], image: bool) -> Columns:
     index = dataset.read_index()
     wanted = [name for name in fields if f"{name}.offset" in index.column_names]
-    user = [name for name in fields if name in index.column_names and name != KEY]
+    user = [name for name in fields if name in index.column_names]
     missing = set(fields) - set(wanted) - set(user)
     if missing:
         raise ValueError(

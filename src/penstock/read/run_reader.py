@@ -9,6 +9,7 @@ arrives at the step that needed the run.
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,7 +91,8 @@ class RunReader:
         self._ready: dict[int, Run] = {}
         self._error: BaseException | None = None
         self._closed = False
-        self.bytes_read = 0
+        self._new_bytes = 0
+        self._new_seconds = 0.0
         self._threads = [
             threading.Thread(target=self._work, name=f"penstock-read-{i}", daemon=True)
             for i in range(min(threads, max(len(self._runs), 1)))
@@ -139,14 +141,28 @@ class RunReader:
             self._step = step + 1
             self._change.notify_all()
 
+    def count_new_bytes(self) -> int:
+        """Bytes read since this was last asked."""
+        with self._change:
+            count, self._new_bytes = self._new_bytes, 0
+            return count
+
+    def count_new_seconds(self) -> float:
+        """Seconds that the threads read, together, since this was last asked."""
+        with self._change:
+            count, self._new_seconds = self._new_seconds, 0.0
+            return count
+
     def _work(self) -> None:
         try:
             while (run := self._claim()) is not None:
                 memory = self._arenas.take(int(self._sizes[run]))
+                before = time.perf_counter()
                 seeks = self._read_run(run, memory)
                 with self._change:
                     self._ready[run] = Run(memory, seeks)
-                    self.bytes_read += int(self._sizes[run])
+                    self._new_bytes += int(self._sizes[run])
+                    self._new_seconds += time.perf_counter() - before
                     self._change.notify_all()
         except BaseException as error:  # noqa: BLE001 - it is raised again where the run is needed
             with self._change:

@@ -149,7 +149,8 @@ def _die_with(parent: int) -> None:
     """Leave when the parent process has died, even in the middle of work (Linux).
 
     The kernel sends the signal when the parent *thread* ends; the handler looks whether the
-    process is still there. Elsewhere, and for forkserver, the closed socket says the same.
+    process is still there. Elsewhere, and for forkserver, the closed socket says the same when
+    the item in hand is done.
     """
     if not sys.platform.startswith("linux") or os.getppid() != parent:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.run.batch import Batch, BatchByShape, Stack, Unbatch
@@ -19,10 +20,18 @@ from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.remote import Keys, Receive, send_items
 from penstock.run.seeding import check_seed
-from penstock.run.source import make_source
+from penstock.run.source import Pick, make_source
 from penstock.run.speed import Speed, measure_stages
 from penstock.run.stage import At, Items, Length, Stage, open_stage
 from penstock.run.torch_dataset import make_dataset
+
+
+@dataclass
+class Pass:
+    """How far an iteration has come."""
+
+    epoch: int = 0
+    position: int = 0
 
 
 class Flow:
@@ -43,7 +52,7 @@ class Flow:
         self._stage = stage
         self._inputs = inputs
         self._at = At()
-        self._position = 0
+        self._pass = Pass()
 
     # Where flows come from
 
@@ -58,8 +67,10 @@ class Flow:
     @staticmethod
     def load(path: str, shuffle: bool = False, seed: int = 0) -> Flow:
         """The items of an LMDB in tensorpack's layout, in its order or in a random one."""
-        flow = Flow.of(LmdbItems(path))
-        return flow._then(Shuffle(None, check_seed(seed))) if shuffle else flow
+        items = LmdbItems(path)
+        if not shuffle:
+            return Flow.of(items)
+        return Flow.of(range(len(items))).shuffle(seed=seed)._then(Pick(items))
 
     @staticmethod
     def receive(
@@ -245,16 +256,14 @@ class Flow:
 
     def __iter__(self) -> Iterator[Any]:
         at, self._at = self._at, At(self._at.epoch)
-        self._position = at.start
-        return self._count(at)
+        self._pass = Pass(at.epoch, at.start)
+        return self._count(self._pass)
 
-    def _count(self, at: At) -> Generator[Any, None, None]:
-        items = self._open(at)
-        position = at.start
+    def _count(self, begun: Pass) -> Generator[Any, None, None]:
+        items = self._open(At(begun.epoch, begun.position))
         try:
             for item in items:
-                position += 1
-                self._position = position
+                begun.position += 1
                 yield item
         finally:
             items.close()
@@ -281,12 +290,13 @@ class Flow:
         """Choose the epoch of the next pass; after `load_state_dict` the same epoch is resumed."""
         if epoch != self._at.epoch:
             self._at = At(_check_count("epoch", epoch, 0))
-            self._position = 0
+            self._pass = Pass(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the last pass that was begun is: plain data, to be given to `load_state_dict`."""
         self._check_resumable()
-        return {"epoch": self._at.epoch, "position": self._position, "flow": self._signature()}
+        begun = self._pass
+        return {"epoch": begun.epoch, "position": begun.position, "flow": self._signature()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next pass go on after the last item that the saved one gave."""
@@ -296,7 +306,7 @@ class Flow:
                 f"this state was saved by another flow: {state['flow']}; this is {self._signature()}"
             )
         self._at = At(state["epoch"], state["position"])
-        self._position = state["position"]
+        self._pass = Pass(state["epoch"], state["position"])
 
     def describe(self) -> Description:
         """The stages with order, exactness, length, and where they run. Prints as a table."""

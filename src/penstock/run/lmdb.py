@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import MissingExtraError, SourceError
-from penstock.formats.safe_pickle import load_pickle
 
 KEYS = b"__keys__"
 MAP_SIZE = 1 << 40  # address space, not disk: the file grows with what is written
@@ -63,7 +62,7 @@ class LmdbItems(LmdbRecords):
 
     def _decode(self, key: bytes, value: memoryview) -> Any:
         try:
-            return _make_writable(load_pickle(value))
+            return _make_writable(_load(value))
         except ValueError as error:
             raise SourceError(f"{self.path}: the value of {key!r}: {error}") from error
 
@@ -145,12 +144,19 @@ def _read_keys(transaction: Any, path: str) -> list[bytes]:
     if listed is None:
         return [bytes(key) for key in transaction.cursor().iternext(values=False)]
     try:
-        keys = load_pickle(listed)
+        keys = _load(listed)
     except ValueError as error:
         raise SourceError(f"{path}: the value of {KEYS!r}: {error}") from error
     if not isinstance(keys, list) or not all(isinstance(key, bytes) for key in keys):
         raise SourceError(f"{path}: {KEYS!r} is not a list of keys")
     return keys
+
+
+def _load(value: memoryview) -> Any:
+    # Imported here, so that `import penstock` does not load the formats.
+    from penstock.formats.safe_pickle import load_pickle
+
+    return load_pickle(value)
 
 
 def _import_lmdb() -> Any:

@@ -2,8 +2,7 @@
 
 Guaranteed: large arrays travel through shared memory, copied once by the sender and not at all by
 the receiver; an array that the receiver holds is never overwritten; a message is sent whole or
-not at all; no message is ever larger than the socket takes, so that a bounded number of them in
-flight cannot block both ends.
+not at all, and is never larger than the socket takes.
 
 Pickle is used between a process and its own children only, never on bytes from elsewhere.
 """
@@ -27,8 +26,8 @@ from penstock.run.segment import Blocks, Segment
 INLINE = 512  # bytes: what is smaller goes with the message itself
 ALIGN = 64
 KEEP = 64 << 20  # bytes of shared memory that one end may hold before it is given copies
-# The longest message is about 1.2 KB; 64 of them are below what a socket's buffer holds, so that a
-# sender which keeps to MAX_IN_FLIGHT never blocks.
+# The longest message is about 1.2 KB; so many of them are below what a socket's buffer holds, so
+# that an end which never has more under way never blocks.
 MAX_IN_FLIGHT = 64
 MAX_PARTS = 64  # buffers and releases that one message lists, which bounds its size
 SEND_BUFFER = 1 << 18
@@ -53,6 +52,18 @@ class Port:
 
     def send(self, number: int, value: Any) -> None:
         """Send `value` under a number of the caller's choice. Raises what pickling it raises."""
+        self.connection.sendall(self.pack(number, value))
+
+    def try_send(self, message: bytes) -> bool:
+        """Send what `pack` made, or say False where that would have to wait."""
+        try:
+            self.connection.send(message, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        return True
+
+    def pack(self, number: int, value: Any) -> bytes:
+        """The message for `value`: its large parts are in shared memory, so it is short."""
         body, buffers = dump(value)
         frames = [buffer.raw() for buffer in buffers]
         if len(body) > INLINE:
@@ -60,7 +71,7 @@ class Port:
             body = b""
         offset, sizes = self._write(frames) if frames else (-1, [])
         message = (number, body, offset, sizes, self._collect_released())
-        self.connection.sendall(pickle.dumps(message, 5))
+        return pickle.dumps(message, 5)
 
     def receive(self) -> tuple[int, Any] | None:
         """The next (number, value), or None when the other end has closed."""

@@ -29,9 +29,9 @@ class Prefetch(Stage):
                 with opened(inputs[0], below) as items:
                     while not stop.is_set():
                         room.acquire()
-                        if stop.is_set():
-                            return
-                        results.put((True, next(items)))
+                        if not stop.is_set():
+                            results.put((True, next(items)))
+                results.put((False, None))  # someone further down may still wait for an answer
             except StopIteration:
                 results.put((False, None))
             except BaseException as error:  # noqa: BLE001 - raised again at the consumer
@@ -58,8 +58,11 @@ def _receive(results: queue.SimpleQueue[tuple[bool, Any]], room: threading.Semap
     while True:
         more, value = results.get()
         if not more:
-            if value is not None:
-                raise value
-            return
+            try:
+                if value is not None:
+                    raise value
+                return
+            finally:
+                del value  # or the error and this frame would keep each other, and the pass, alive
         room.release()
         yield value

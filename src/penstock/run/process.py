@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import select
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,8 @@ class InProcess(Stage):
             child.busy = True
             while (message := _take(child)) is not None:
                 number, value = message
-                child.port.send(number, None)  # room for one more
+                with suppress(BrokenPipeError, ConnectionResetError):  # dead: seen at the next take
+                    child.port.send(number, None)  # room for one more
                 yield value
             child.busy = False
 

@@ -108,20 +108,24 @@ class _Desk:
                     return  # the thread that we are read in has to end
                 peer, kind, *frames = ready.recv_multipart(copy=False)
                 sender = (ready, peer.bytes)
-                if kind.bytes == b"I" and sender in self.names:
+                if kind.bytes == b"H" and frames:
+                    self._welcome(sender, frames[0].bytes.decode(errors="replace"))
+                elif sender not in self.names:
+                    continue  # who has not said hello, or has been replaced, is not heard
+                elif kind.bytes == b"I":
                     yield self._read(sender, frames)
-                elif kind.bytes == b"H":
-                    self._welcome(sender, frames)
                 elif kind.bytes == b"E":
                     ended += 1
                     self._send(sender, b"B")
-                    self.names.pop(sender, None)
+                    del self.names[sender]
                 elif kind.bytes == b"F":
-                    text = frames[0].bytes.decode(errors="replace")
-                    raise WorkerError(f"sender {self.names.get(sender, '?')} failed: {text}")
+                    text = b"".join(frame.bytes for frame in frames).decode(errors="replace")
+                    raise WorkerError(f"sender {self.names[sender]} failed: {text}")
 
-    def _welcome(self, sender: tuple[Any, bytes], frames: list[Any]) -> None:
-        name = frames[0].bytes.decode(errors="replace")
+    def _welcome(self, sender: tuple[Any, bytes], name: str) -> None:
+        # Of a sender that was restarted, what is still under way is dropped: it comes again.
+        for other in [other for other, known in self.names.items() if known == name]:
+            del self.names[other]
         self.names[sender] = name
         self.owed[sender] = 0
         self._send(sender, b"W", b"%d" % self.counts.setdefault(name, 0))
@@ -241,7 +245,7 @@ class _Links:
             elif kind == b"B":
                 self._poller.unregister(socket)
                 del self._credit[socket]
-                socket.close(LINGER)
+                socket.close(0)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import SourceError
-from penstock.run.stage import At, Items, Length, Opener, Stage, name_of
+from penstock.run.stage import At, Items, Length, Opener, Stage, name_of, opened
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,23 @@ class OnceSource(Stage):
     @property
     def unrepeatable(self) -> str | None:
         return "its source is an iterator, which can be read only once"
+
+
+@dataclass(frozen=True)
+class Pick(Stage):
+    """`sequence[index]` for each index: an order over what is too large to be held."""
+
+    sequence: Sequence[Any]
+    seeks = True
+
+    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        with opened(inputs[0], at) as indices:
+            for index in indices:
+                yield self.sequence[index]
+
+    @property
+    def name(self) -> str:
+        return f"pick({type(self.sequence).__name__})"
 
 
 def make_source(source: object) -> Stage:

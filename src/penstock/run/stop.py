@@ -17,13 +17,14 @@ class Stop:
         self.fd, self._write_end = os.pipe()
         self._is_set = False
         self._lock = threading.Lock()
-        self._children: list[Stop] = []
+        self._children: set[Stop] = set()
+        self._parent = parent
         if parent is not None:
             parent._adopt(self)
 
     def _adopt(self, child: Stop) -> None:
         with self._lock:
-            self._children.append(child)
+            self._children.add(child)
             late = self._is_set
         if late:
             child.set()
@@ -44,6 +45,9 @@ class Stop:
 
     def close(self) -> None:
         """Give up the descriptors, when nobody waits on them any more."""
+        if self._parent is not None:
+            with self._parent._lock:
+                self._parent._children.discard(self)
         with self._lock:
             self._is_set = True
             os.close(self.fd)

@@ -39,7 +39,7 @@ def _encode(value: Any, frames: list[Frame]) -> Any:
         kind = "t" if isinstance(value, tuple) else "l"
         return [kind, *(_encode(entry, frames) for entry in value)]
     raise TypeError(
-        f"a {type(value).__name__} cannot be sent: items are lists, tuples and dicts of arrays, "
+        f"a value of type {type(value).__name__} cannot be sent: items are lists, tuples and dicts of arrays, "
         "numbers, text and bytes"
     )
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.errors import WorkerError
 from penstock.run.child import Child, check_crosses
-from penstock.run.port import MAX_IN_FLIGHT, Port
+from penstock.run.port import Port
 from penstock.run.stop import Stop, Stopped
 from penstock.run.task import Failure, Task
 
@@ -62,15 +62,15 @@ class WorkerProcesses:
     def submit(self, number: int, position: int, item: Any) -> None:
         """Give a task to the worker with the least to do."""
         worker = min(self._workers, key=self._load)
-        while self._load(worker) >= MAX_IN_FLIGHT:
-            self._receive()
-            worker = min(self._workers, key=self._load)
+        try:
+            message = worker.port.pack(number, (position, item))
+        except Exception as error:
+            raise TypeError(f"item {position} cannot be sent to a worker: {error}") from error
         self._tasks[worker][number] = position
         worker.busy = True
-        try:
-            worker.port.send(number, (position, item))
-        except (BrokenPipeError, ConnectionResetError):
-            raise self._make_death(worker) from None
+        # Never wait to send: the worker may be waiting for us to read its results.
+        while not self._try_send(worker, message):
+            self._receive()
 
     def take(self) -> tuple[int, Any]:
         """The number and the result of some finished task. Waits for one."""
@@ -84,6 +84,12 @@ class WorkerProcesses:
             worker.port.close()
         for worker in self._workers:
             worker.close()
+
+    def _try_send(self, worker: Child, message: bytes) -> bool:
+        try:
+            return worker.port.try_send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._make_death(worker) from None
 
     def _load(self, worker: Child) -> int:
         return len(self._tasks[worker])

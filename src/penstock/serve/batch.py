@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
 IGNORED_LABEL = -100
 """The label of an entry that only fills up the batch: torch's losses leave it out by default."""
+
+
+_NO_FLAGS = np.zeros(0, np.bool_)
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 class Batch(tuple[Any, ...]):
@@ -31,14 +36,15 @@ class Batch(tuple[Any, ...]):
 
     def __new__(
         cls,
-        values: tuple[Any, ...],
+        values: Iterable[Any],
         *,
-        valid: NDArray[np.bool_],
-        rows: NDArray[np.int64],
-        draws: NDArray[np.int64],
-        epoch: int,
-        step: int,
+        valid: NDArray[np.bool_] = _NO_FLAGS,
+        rows: NDArray[np.int64] = _NO_ROWS,
+        draws: NDArray[np.int64] = _NO_ROWS,
+        epoch: int = 0,
+        step: int = 0,
     ) -> Self:
+        """With the values alone it is as good as a tuple: code that moves batches about may do that."""
         batch = super().__new__(cls, values)
         batch.valid, batch.rows, batch.draws = valid, rows, draws
         batch.epoch, batch.step = epoch, step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 import time
@@ -17,22 +18,15 @@ from penstock.serve.python_stage import Workers
 from penstock.serve.renderer import Renderer
 
 
-def iterate(
-    plan: EpochPlan,
-    renderer: Renderer,
-    *,
-    start: int,
-    prefetch: int,
-    make_workers: Callable[[], Workers] | None = None,
-) -> Generator[Batch, None, None]:
-    """The batches of an epoch from step `start`, after the Python of `make_workers` if there is any.
+def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
+    """The batches of a production that is started with the first of them.
 
-    Closing the generator ends all threads and processes.
+    Closing the generator ends its threads and processes. It may be closed by the garbage collector, in any
+    thread.
     """
     owner = os.getpid()
-    counters = renderer.counters
-    workers = None if make_workers is None else make_workers()
-    with _Production(plan, renderer, workers, start, prefetch) as production:
+    production = start()
+    try:
         last = time.perf_counter()
         while True:
             if os.getpid() != owner:
@@ -42,19 +36,23 @@ def iterate(
             before = time.perf_counter()
             batch = production.ready.get()
             now = time.perf_counter()
-            counters.wait_seconds += now - before
-            counters.seconds += now - last
-            counters.queued = len(production.ready)
+            production.counters.wait_seconds += now - before
+            production.counters.seconds += now - last
             last = now
             if batch is None:
-                return
-            counters.batches += 1
-            counters.images += int(batch.valid.sum())
+                break
+            production.counters.batches += 1
+            production.counters.images += int(batch.valid.sum())
             yield batch
+            del batch
+    finally:
+        production.end()
+    if not production.finished:
+        raise RuntimeError("the loader was closed while this iterator was in use")
 
 
-class _Production:
-    """The thread that renders, and the reader that it draws on."""
+class Production:
+    """The thread that renders, the reader that it draws on, and the workers that it feeds."""
 
     def __init__(
         self,
@@ -65,38 +63,61 @@ class _Production:
         prefetch: int,
     ) -> None:
         self.ready: Handoff[Batch] = Handoff(prefetch)
-        self._plan, self._renderer, self._start = plan, renderer, start
-        self._ahead, self._workers = prefetch, workers
+        self.counters = renderer.counters
+        self.finished = False
+        self._plan, self._renderer, self._first = plan, renderer, start
+        self._ahead, self._workers, self._owner = prefetch, workers, os.getpid()
         self._thread = threading.Thread(target=self._run, name="penstock-render", daemon=True)
         # Daemon threads are not waited for at exit, and must not run into the end of the interpreter.
-        self._at_exit = weakref.finalize(
-            self, _stop, self.ready, self._thread, workers, os.getpid()
-        )
-
-    def __enter__(self) -> _Production:  # noqa: PYI034
+        self._at_exit = weakref.finalize(self, _wait_for, self.ready, self._thread, self._owner)
         self._thread.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._at_exit()
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _signal_end(self) -> None:
+        if os.getpid() != self._owner:
+            return  # a fork: the thread is not here, and its lock may be held for ever
+        self.ready.end()
+        if self._workers is not None:
+            self._workers.stop()
+
+    def end(self) -> None:
+        """Ends the thread and waits for it, unless this is one of the threads that it may wait for."""
+        self._signal_end()
+        if threading.current_thread().name.startswith("penstock-"):
+            return
+        try:
+            self._at_exit()
+        except KeyboardInterrupt:
+            # Out of a finalizer it would be lost: first finish, then let it come again.
+            self._thread.join()
+            _thread.interrupt_main()
 
     def _run(self) -> None:
+        error: BaseException | None = None
         try:
-            self._produce()
-            self.ready.end()
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the training loop
-            self.ready.end(error)
+            self.finished = self._produce()
+        except BaseException as raised:  # noqa: BLE001 - it is raised again in the training loop
+            error = raised
+        if self._workers is not None:
+            self._workers.close()
+        self.ready.end(error)
 
-    def _produce(self) -> None:
+    def _produce(self) -> bool:
+        """Whether all batches were made."""
         rendered = self._render()
         batches: Iterator[Batch] = rendered
         if self._workers is not None:
-            batches = self._workers.run(rendered, self._start)
+            batches = self._workers.run(rendered, self._first)
         with closing(rendered):
+            last = self._first - 1
             for batch in batches:
+                last = batch.step
                 if not self.ready.put(batch):
-                    return
+                    return False
                 del batch
+        return last + 1 >= len(self._plan)
 
     def _render(self) -> Generator[Batch, None, None]:
         layout, counters = self._renderer.layout, self._renderer.counters
@@ -106,10 +127,10 @@ class _Production:
             layout.read_run,
             layout.sizes,
             arenas=self._renderer.memory.arenas,
-            start=self._start,
+            start=self._first,
             ahead=self._ahead,
         ) as reader:
-            for number in range(self._start, len(self._plan)):
+            for number in range(self._first, len(self._plan)):
                 step = self._plan.step(number)
                 before = time.perf_counter()
                 runs = reader.take(sorted(set(layout.runs_of(step.rows).tolist())))
@@ -117,22 +138,18 @@ class _Production:
                 batch = self._renderer.render(number, step, runs)
                 counters.read_wait_seconds += between - before
                 counters.render_seconds += time.perf_counter() - between
-                counters.bytes_read = reader.bytes_read
+                counters.bytes_read += reader.count_new_bytes()
+                counters.read_seconds += reader.count_new_seconds()
                 del runs
                 reader.finish_step(number)
                 yield batch
                 del batch
 
 
-def _stop(
-    ready: Handoff[Batch], thread: threading.Thread, workers: Workers | None, owner: int
-) -> None:
+def _wait_for(ready: Handoff[Batch], thread: threading.Thread, owner: int) -> None:
+    """Ends the thread, and waits for it unless that is the one we are in or it is not here."""
     if os.getpid() != owner:
-        return  # a fork: the thread is not here, and its lock may be held for ever
+        return
     ready.end()
-    if workers is not None:
-        workers.stop()
-    if thread.ident is not None and thread is not threading.current_thread():
+    if thread is not threading.current_thread():
         thread.join()
-    if workers is not None:
-        workers.close()

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from penstock.plan import EpochPlan, Shuffle, Split, plan_epoch
-from penstock.plan.runs import RUN_BYTES
 from penstock.plan.split import choose_lanes
 from penstock.read.dataset import Dataset
 from penstock.read.folder_cache import open_path
 from penstock.read.layout import Layout
 from penstock.read.parts import Table
-from penstock.serve.batch import Batch
+from penstock.serve.batch import IGNORED_LABEL, Batch
+from penstock.serve.choices import choose_run_bytes, choose_window, find_common_size
 from penstock.serve.describe import describe_loader
-from penstock.serve.iteration import iterate
+from penstock.serve.iteration import Production, iterate
 from penstock.serve.memory import LoaderMemory
-from penstock.serve.pipeline import divide_transform
+from penstock.serve.pipeline import Pipeline, divide_transform
 from penstock.serve.python_stage import PythonPart, Workers, run_inline
 from penstock.serve.python_steps import Collate, PythonSteps
 from penstock.serve.rank import find_rank
-from penstock.serve.renderer import IMAGE, KEY, LABEL, Renderer
+from penstock.serve.renderer import IMAGE, LABEL, Renderer
 from penstock.serve.sampling import Mixture, Sampling, Weights
 from penstock.serve.stats import Counters, Stats, summarise
 from penstock.serve.substitution import OnError
@@ -33,7 +31,12 @@ from penstock.serve.substitution import OnError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-WINDOW_BYTES = 96 << 20
+
+class Position(NamedTuple):
+    """A step of an epoch."""
+
+    epoch: int
+    step: int
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,8 @@ class Loader:
         num_workers: processes for what is left to Python, as many as cores unless given; with 0 it runs in
             the thread that iterates. They are started by `start_method`, or as Python does by default.
         drop_last: leave out the samples that do not fill a last batch on every rank. Otherwise every sample
-            comes exactly once, the last batch is shorter, and a rank left with nothing gets an entry
-            that is marked in `.valid`; `exact=True` insists on that.
+            comes exactly once, the last batch is shorter, and a rank left with nothing gets a sample again,
+            marked in `.valid` (and with the label -100 where nothing is shuffled); `exact=True` insists on that.
         fields: of `image`, `label`, `key`, raw fields of the samples (`json`, `mask.png`: bytes) and index columns.
         weights: how often samples come: a number each, or `balanced` for equal classes.
         on_error: what to do with samples that do not decode: `raise`, `skip`, or `substitute` another of the batch.
@@ -124,27 +127,28 @@ class Loader:
         self._threads = threads or len(os.sched_getaffinity(0))
         self._prefetch = prefetch
         self._table = _read_table(self.dataset, self.fields)
-        columns = self._table.columns
-        common_size = _common_size(columns.height, columns.width)
-        self._pipeline = divide_transform(transform, common_size, collates=collate_fn is not None)
+        self._sampling = Sampling(self.dataset, self._table, weights, seed)
+        self._pipeline = Pipeline(None)
+        if IMAGE in self.fields:
+            common_size = find_common_size(self._table.columns, self._sampling.subset)
+            collates = collate_fn is not None
+            self._pipeline = divide_transform(transform, common_size, collates=collates)
         self._in_python = IMAGE in self.fields and bool(self._pipeline.steps or collate_fn)
         self._collate_fn, self._start_method = collate_fn, start_method
         cores = len(os.sched_getaffinity(0))
         self._num_workers = cores if num_workers is None else num_workers
-        self._sampling = Sampling(self.dataset, self._table, weights, seed)
         self._lanes: int | None = None
-        self._split().count_steps(0)  # checks batch_size and rank now, not in the first epoch
-        self._window = self._choose_window(window) if shuffle else 0
-        self._layout = Layout(columns, self._table.parts, self._choose_run_bytes())
-        self._epoch = self._start = 0
-        self._position = (0, 0)
+        global_batch = self._split().global_batch
+        self._window = choose_window(window, self._table, global_batch) if shuffle else 0
+        self._layout = self._lay_out()
+        self._next = self._received = Position(0, 0)
         self._counters = Counters()
         self._memory: LoaderMemory | None = None
         self._plan_of: tuple[int, EpochPlan] | None = None
-        self._open: list[Generator[Batch, None, None]] = []
+        self._productions: list[Production] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._arguments, self._epoch, self._start, self._lanes)
+        return _rebuild, (type(self), self._arguments, self._next, self._received, self._lanes)
 
     def __repr__(self) -> str:
         return (
@@ -169,10 +173,11 @@ class Loader:
         self.close()
 
     def close(self) -> None:
-        """Ends the threads of all iterations. Again is fine; so is iterating anew."""
-        for batches in list(self._open):
-            batches.close()
-        self._memory = LoaderMemory()
+        """Ends the threads of all iterations, from any thread. Again is fine; so is iterating anew."""
+        for production in self._productions:
+            production.end()
+        self._productions = []
+        self._memory = None
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is of this epoch: from its start, or from where a loaded state stands in it.
@@ -181,15 +186,14 @@ class Loader:
         """
         if epoch < 0:
             raise ValueError(f"epoch is {epoch}; epochs count from 0")
-        if epoch != self._epoch:
-            self._epoch, self._start = epoch, 0
-        self._position = (self._epoch, self._start)
+        if epoch != self._next.epoch:
+            self._next = Position(epoch, 0)
+        self._received = self._next
 
     def state_dict(self) -> dict[str, Any]:
         """What the training loop has received, whatever was prefetched; at the end of an epoch, the start
         of the next. Plain numbers, the same on every rank."""
-        epoch, step = self._position
-        return asdict(self._state(epoch, step))
+        return asdict(self._state(self._received))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on after the last batch that was received when `state` was taken.
@@ -197,59 +201,66 @@ class Loader:
         The world size may have changed, if batch_size has changed with it: the global batches stay.
         """
         loaded = State(**state)
-        lanes = self._lanes
-        self._lanes = loaded.lanes
+        position = Position(loaded.epoch, loaded.step)
+        before, self._lanes = self._lanes, loaded.lanes
         try:
-            mine = self._state(loaded.epoch, loaded.step)
+            self._check_state(loaded, self._state(position))
         except ValueError:
-            self._lanes = lanes
+            self._lanes = before
             raise
-        if mine != loaded:
-            self._lanes = lanes
-            raise ValueError(f"the state is of another loader: {loaded}, this one is {mine}")
-        self._epoch, self._start = loaded.epoch, loaded.step
-        self._position = (loaded.epoch, loaded.step)
+        self._next = self._received = position
         self._plan_of = None
+
+    def _check_state(self, loaded: State, mine: State) -> None:
+        if mine != loaded:
+            raise ValueError(f"the state is of another loader: {loaded}, this one is {mine}")
+        if loaded.epoch < 0 or not 0 <= loaded.step <= len(self):
+            raise ValueError(
+                f"step {loaded.step} of epoch {loaded.epoch}: an epoch has {len(self)}"
+            )
 
     def stats(self) -> Stats:
         """What was loaded so far, how fast, what waited for what, and which samples were bad."""
-        return summarise(self._counters)
+        return summarise(self._counters, [production.ready for production in self._productions])
 
     def __iter__(self) -> Iterator[Any]:
         """The current epoch from its first step, or from where a loaded state stands."""
-        start, self._start = self._start, 0
-        return self._iterate(self._epoch, start)
+        begin = self._next
+        self._next = Position(begin.epoch, 0)
+        return self._iterate(begin)
 
-    def _iterate(self, epoch: int, start: int) -> Iterator[Any]:
-        plan = self._plan(epoch)
-        batches = self._produce(epoch, plan, start)
-        self._open.append(batches)
-        self._position = (epoch, start)
-        try:
+    def _iterate(self, begin: Position) -> Iterator[Any]:
+        plan = self._plan(begin.epoch)
+        batches = self._produce(begin.epoch, plan, begin.step)
+        self._received = begin
+        with closing(batches):
             for batch in self._deliver(batches):
-                self._received(epoch, batch.step + 1, len(plan))
+                self._note_received(begin.epoch, batch.step + 1, len(plan))
                 yield self._unwrap(batch)
                 del batch
-            self._received(epoch, len(plan), len(plan))
-        finally:
-            batches.close()
-            self._open.remove(batches)
+            if begin.step >= len(plan):  # nothing to receive
+                self._note_received(begin.epoch, len(plan), len(plan))
 
-    def _received(self, epoch: int, step: int, steps: int) -> None:
-        """Notes how far the training loop has come."""
-        if step < steps:
-            self._position = (epoch, step)
-            return
-        self._position = (epoch + 1, 0)
-        if self._epoch == epoch:
-            self._epoch, self._start = epoch + 1, 0
+    def _note_received(self, epoch: int, step: int, steps: int) -> None:
+        """How far the training loop has come; after the last batch, at the start of the next epoch."""
+        self._received = Position(epoch, step) if step < steps else Position(epoch + 1, 0)
+        if step >= steps and self._next.epoch == epoch:
+            self._next = self._received
+
+    def _start(
+        self, plan: EpochPlan, renderer: Renderer, start: int, workers: Workers | None
+    ) -> Production:
+        """Begins to produce the batches of an epoch; those of before that have ended are forgotten."""
+        self._productions = [p for p in self._productions if p.is_alive()]
+        production = Production(plan, renderer, workers, start, self._prefetch)
+        self._productions.append(production)
+        return production
 
     def _produce(self, epoch: int, plan: EpochPlan, start: int) -> Generator[Batch, None, None]:
         """The batches of an epoch, through the core and through Python."""
         renderer = self._renderer(epoch)
-        options: dict[str, Any] = {"start": start, "prefetch": self._prefetch}
         if not self._in_python:
-            return iterate(plan, renderer, **options)
+            return iterate(lambda: self._start(plan, renderer, start, None))
         pipeline = self._pipeline
         steps = PythonSteps(
             entry=pipeline.entry,
@@ -262,12 +273,13 @@ class Loader:
         )
         part = PythonPart(steps, pipeline.output, renderer)
         if not self._num_workers:
-            return run_inline(part, iterate(plan, renderer, **options))
+            return run_inline(part, iterate(lambda: self._start(plan, renderer, start, None)))
 
-        def make_workers() -> Workers:
-            return Workers(part, self._num_workers, self._start_method, self._prefetch)
+        def start_with_workers() -> Production:
+            workers = Workers(part, self._num_workers, self._start_method, self._prefetch)
+            return self._start(plan, renderer, start, workers)
 
-        return iterate(plan, renderer, **options, make_workers=make_workers)
+        return iterate(start_with_workers)
 
     def _deliver(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """The batches as the training loop gets them: other front ends convert them here."""
@@ -290,6 +302,7 @@ class Loader:
             epoch=epoch,
             threads=self._threads,
             on_error=self._on_error,
+            filler_label=None if self.shuffle else IGNORED_LABEL,
             name_row=self._table.name_row,
             counters=self._counters,
             memory=self._memory,
@@ -303,22 +316,31 @@ class Loader:
         return Split(self.batch_size, self.rank, self.world_size, lanes=self._lanes, last=last)
 
     def _plan(self, epoch: int) -> EpochPlan:
-        if self._plan_of is None or self._plan_of[0] != epoch:
-            plan = plan_epoch(
-                self._layout.runs,
-                self._split(),
-                epoch=epoch,
-                shuffle=Shuffle(self.seed, self._window) if self.shuffle else None,
-                rows=self._sampling.rows(epoch, self._layout.runs),
-            )
-            self._plan_of = (epoch, plan)
-        return self._plan_of[1]
+        kept = self._plan_of
+        if kept is not None and kept[0] == epoch:
+            return kept[1]
+        plan = plan_epoch(
+            self._layout.runs,
+            self._split(),
+            epoch=epoch,
+            shuffle=Shuffle(self.seed, self._window) if self.shuffle else None,
+            rows=self._sampling.rows(epoch, self._layout.runs),
+        )
+        self._plan_of = (epoch, plan)
+        return plan
 
-    def _state(self, epoch: int, step: int) -> State:
+    def _lay_out(self) -> Layout:
+        shuffle = Shuffle(self.seed, self._window)
+        anywhere = self.shuffle and shuffle.is_global(len(self._sampling))
+        columns = self._table.columns
+        run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=self._sampling.share)
+        return Layout(columns, self._table.parts, run_bytes)
+
+    def _state(self, position: Position) -> State:
         split = self._split()
         return State(
-            epoch=epoch,
-            step=step,
+            epoch=position.epoch,
+            step=position.step,
             seed=self.seed,
             samples=len(self._sampling),
             global_batch=split.global_batch,
@@ -327,28 +349,16 @@ class Loader:
             shuffle=self.shuffle,
         )
 
-    def _choose_window(self, window: int | str | None) -> int | None:
-        if window is None or isinstance(window, int):
-            return window
-        if window != "auto":
-            raise ValueError(f"window is {window!r}; give 'auto', a number of samples, or None")
-        if any(part.loose for part in self._table.parts):
-            return None  # each file is a read of its own anyway, and folders are sorted by class
-        sizes = self._table.columns.span.size
-        mean = max(int(sizes.mean()) if len(sizes) else 1, 1)
-        return max(WINDOW_BYTES // mean, 4 * self._split().global_batch)
-
-    def _choose_run_bytes(self) -> int:
-        """Runs of one sample where samples are needed in any order and do not all fit into memory."""
-        fits = int(self._table.columns.span.size.sum()) <= WINDOW_BYTES
-        return RUN_BYTES if fits or self._window is not None else 1
-
 
 def _rebuild(
-    kind: type[Loader], arguments: dict[str, Any], epoch: int, start: int, lanes: int | None
+    kind: type[Loader],
+    arguments: dict[str, Any],
+    upcoming: Position,
+    received: Position,
+    lanes: int | None,
 ) -> Loader:
     loader = kind(**arguments)
-    loader._epoch, loader._start, loader._lanes = epoch, start, lanes
+    loader._next, loader._received, loader._lanes = upcoming, received, lanes
     return loader
 
 
@@ -367,17 +377,5 @@ def _check_choices(
 
 def _read_table(source: Dataset | Mixture, fields: tuple[str, ...]) -> Table:
     datasets = source.datasets if isinstance(source, Mixture) else [source]
-    others = [name for name in fields if name not in (IMAGE, LABEL, KEY)]
+    others = [name for name in fields if name not in (IMAGE, LABEL)]
     return Table(datasets, others, image=IMAGE in fields)
-
-
-def _common_size(heights: NDArray[np.int64], widths: NDArray[np.int64]) -> tuple[int, int] | None:
-    """The size of all images, if they have one."""
-    if (
-        not len(heights)
-        or not heights[0]
-        or (heights != heights[0]).any()
-        or (widths != widths[0]).any()
-    ):
-        return None
-    return int(heights[0]), int(widths[0])

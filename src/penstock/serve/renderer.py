@@ -15,13 +15,13 @@ from penstock.read.columns import NO_LABEL
 from penstock.read.layout import Layout
 from penstock.read.run_reader import Run
 from penstock.render import render_batch, status_message
-from penstock.serve.batch import IGNORED_LABEL, Batch
+from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.recipe import Draw, Recipe
 from penstock.serve.stats import Counters
 from penstock.serve.substitution import OnError, choose_rows
 
-IMAGE, LABEL, KEY = "image", "label", "key"
+IMAGE, LABEL = "image", "label"
 _ERRORS_LISTED = 1000
 
 
@@ -41,6 +41,8 @@ class Renderer:
     epoch: int
     threads: int
     on_error: OnError
+    filler_label: int | None
+    """What entries that only fill up a batch are labelled; None for the label of their sample."""
     name_row: Callable[[int], str]
     counters: Counters
     memory: LoaderMemory
@@ -56,7 +58,8 @@ class Renderer:
         kept = choose_rows(bad, self.on_error)
         if kept is not None:
             images = None if images is None else images[kept]
-            step = StepPlan(step.rows[kept], step.valid[kept], step.draws[kept])
+            valid = step.valid[kept] & ~bad[kept]
+            step = StepPlan(step.rows[kept], valid, step.draws[kept])
         values = tuple(
             images if name == IMAGE else self._column(name, step, runs) for name in self.fields
         )
@@ -141,8 +144,6 @@ class Renderer:
         columns = self.layout.columns
         if name == LABEL:
             return self._labels(step)
-        if name == KEY:
-            return [self.name_row(int(row)) for row in step.rows]
         if name in columns.user:
             column = columns.user[name]
             return [column[int(row)].as_py() for row in step.rows]
@@ -158,4 +159,6 @@ class Renderer:
         if len(missing):
             key = self.name_row(int(step.rows[missing[0]]))
             raise CorruptError(f"{key!r} has no label: leave 'label' out of fields")
-        return np.where(step.valid, labels, IGNORED_LABEL)
+        return (
+            labels if self.filler_label is None else np.where(step.valid, labels, self.filler_label)
+        )

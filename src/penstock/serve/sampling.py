@@ -59,6 +59,19 @@ class Sampling:
             return self._source.samples
         return self._count if self._subset is None else len(self._subset)
 
+    @property
+    def subset(self) -> NDArray[np.int64] | None:
+        """The rows that epochs are made of, ascending; None if all of them."""
+        return self._subset
+
+    @property
+    def share(self) -> float:
+        """The part of all samples that an epoch may need."""
+        wanted = self._count if self._subset is None else len(self._subset)
+        if self._weights is not None:
+            wanted = int(np.count_nonzero(self._weights))
+        return wanted / max(self._count, 1)
+
     def rows(self, epoch: int, runs: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """None if simply all. `runs` are those of the data sets, which mixtures keep together."""
         if isinstance(self._source, Mixture):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 
 
 @dataclass
 class Counters:
-    """Added to by the threads of an iteration; each field by one thread only."""
+    """Added to by the threads of iterations, without locks: two iterators at once may lose a count."""
 
     images: int = 0
     batches: int = 0
     wait_seconds: float = 0.0
     read_wait_seconds: float = 0.0
     render_seconds: float = 0.0
+    read_seconds: float = 0.0
     bytes_read: int = 0
-    queued: int = 0
     seconds: float = 0.0
     errors: list[tuple[str, str]] = field(default_factory=list)
     error_count: int = 0
@@ -27,6 +28,7 @@ class Stats:
 
     wait_seconds: how long the training loop waited for data, of `seconds` that it iterated.
     read_wait_seconds: how long rendering waited for bytes. render_seconds: how long it rendered.
+    read_seconds: how long the reading threads read, together.
     queue_depth: finished batches that are waiting now.
     errors: (key, reason) of the first bad samples; `error_count` of all.
     """
@@ -38,13 +40,14 @@ class Stats:
     wait_seconds: float
     read_wait_seconds: float
     render_seconds: float
+    read_seconds: float
     bytes_read: int
     queue_depth: int
     error_count: int
     errors: tuple[tuple[str, str], ...]
 
 
-def summarise(counters: Counters) -> Stats:
+def summarise(counters: Counters, queues: Sequence[Sized]) -> Stats:
     """The counters as they are now."""
     rate = counters.images / counters.seconds if counters.seconds else 0.0
     return Stats(
@@ -55,8 +58,9 @@ def summarise(counters: Counters) -> Stats:
         wait_seconds=counters.wait_seconds,
         read_wait_seconds=counters.read_wait_seconds,
         render_seconds=counters.render_seconds,
+        read_seconds=counters.read_seconds,
         bytes_read=counters.bytes_read,
-        queue_depth=counters.queued,
+        queue_depth=sum(len(queue) for queue in queues),
         error_count=counters.error_count,
         errors=tuple(counters.errors),
     )

@@ -11,6 +11,7 @@ from penstock.compat.tensorpack.dataflow import DataFlow, ProxyDataFlow, Shell, 
 from penstock.compat.tensorpack.seed import get_seed
 from penstock.run.flow import Flow
 from penstock.run.lmdb import LmdbRecords
+from penstock.run.source import Pick
 from penstock.run.speed import Speed
 
 
@@ -34,8 +35,10 @@ class LMDBData(Shell):
     def __init__(
         self, lmdb_path: str, shuffle: bool = True, keys: Sequence[bytes] | None = None
     ) -> None:
-        flow = Flow.of(LmdbRecords(lmdb_path, list(keys) if keys is not None else None))
-        super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow)
+        records = LmdbRecords(lmdb_path, list(keys) if keys is not None else None)
+        order = Flow.of(range(len(records)))
+        order = order.shuffle(seed=get_seed()) if shuffle else order
+        super().__init__(Flow(Pick(records), (order,)))
 
 
 class TestDataSpeed(ProxyDataFlow):
