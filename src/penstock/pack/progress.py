@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
+
+_DRAW_EVERY = 0.1  # seconds
 
 
 class Progress(NamedTuple):
@@ -57,7 +60,14 @@ def progress_bar(what: str, unit: str = "samples") -> Iterator[Watcher | None]:
     with rich_progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, rates="", total=None)
 
+        drawn = 0.0
+
         def watch(done: Progress) -> None:
+            nonlocal drawn
+            now = time.monotonic()
+            if now - drawn < _DRAW_EVERY and done.samples < done.total_samples:
+                return
+            drawn = now
             elapsed = max(bar.tasks[0].elapsed or 0.0, 1e-3)
             rates = (
                 f"{done.samples}/{done.total_samples} {unit}, {done.samples / elapsed:.0f}/s, "
