@@ -50,7 +50,7 @@ def render_alone(path: Path) -> Callable[[], int]:
         for number in range(len(plan)):
             step = plan.step(number)
             rows = step.rows
-            drawn = loader._recipe.draw(
+            drawn = loader._pipeline.recipe.draw(
                 Draw(0, 0, step.draws), columns.height[rows], columns.width[rows]
             )
             images, seeks = [], []
