@@ -13,6 +13,7 @@ import argparse
 import importlib.util
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def run_webdataset(shards: Path) -> Batches:
         webdataset.WebDataset(urls, shardshuffle=False, resampled=True)
         .shuffle(1000)
         .decode("pil")
-        .to_tuple("jpg", "cls")
+        .to_tuple("jpg;jpeg", "cls")
         .map_tuple(steps, int)
         .batched(BATCH)
     )
@@ -132,10 +133,12 @@ def count(batches: Batches, images: int) -> dict[str, float]:
 
 
 def cpu_seconds() -> float:
-    """Of this process and those below it, also while they run."""
+    """Of this process and those below it, also while they run, and of those that have ended."""
     from penstock.workbench.watch.monitor import list_tree, read_cpu_seconds
 
-    return sum(map(read_cpu_seconds, list_tree(os.getpid())))
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    running = sum(map(read_cpu_seconds, list_tree(os.getpid())))
+    return running + ended.ru_utime + ended.ru_stime
 
 
 def measure(

@@ -43,7 +43,7 @@ import sys, time, penstock
 from penstock.transforms import RandomResizedCrop
 class Epochs:
     def __iter__(self):
-        for epoch in range(80):
+        for epoch in range(40):
             yield from loader_
 loader_ = penstock.Loader(sys.argv[1], 32, transform=[RandomResizedCrop(64)], threads=2)
 loader = Epochs()

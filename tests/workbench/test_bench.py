@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from images import encode
-from penstock import DecodeError, Loader, pack_dataset
+from penstock import DecodeError, pack_dataset
 from penstock.read.layout import Layout
 from penstock.transforms import OnArray, RandomResizedCrop
 from penstock.workbench import numbers
@@ -168,15 +170,11 @@ def test_a_cold_pipeline_reads_from_disk(folder: Path, monkeypatch: pytest.Monke
 def test_ctrl_c_in_the_pipeline_leaves_no_thread(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import threading
-
-    batches = Loader._received
-
-    def interrupt(self: Loader, *place: int) -> None:
-        batches(self, *place)
+    def interrupt(sizes: Iterator[int], seconds: float) -> None:
+        next(sizes)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Loader, "_received", interrupt)
+    monkeypatch.setattr("penstock.workbench.pipeline._time_batches", interrupt)
     before = threading.active_count()
     bench = run_bench(folder, Options(**QUICK))
     assert not bench.complete and bench.find(numbers.PIPELINE) is None

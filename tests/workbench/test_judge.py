@@ -71,6 +71,11 @@ def test_more_workers_than_cores_that_wait_for_cores_are_too_many() -> None:
     assert any("Use about 8 workers" in finding.advice for finding in found.findings)
 
 
+def test_a_machine_that_others_use_is_mentioned() -> None:
+    shared = replace(WATCHED, system=replace(SYSTEM, run_delay=0.6, cpu_seconds=200.0))
+    assert any("Other programs had the cores" in found.advice for found in judge(shared).findings)
+
+
 def test_many_workers_that_get_their_cores_are_fine() -> None:
     assert find_limit(replace(WATCHED, workers=32)) is Limit.DECODE
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.workbench import numbers
 from penstock.workbench.advice import diagnose
 from penstock.workbench.need import Need, read_need
@@ -99,7 +101,17 @@ def test_large_images_are_to_be_shrunk_when_packing() -> None:
     found = diagnose(make_bench(data={"mean_short_side": 1024.0}), needing(20_000))
     assert found.cause is Cause.RENDER
     assert "--resize-short 256` leaves about 6% of the pixels" in advice_on(found, "image size")
-    assert "About 20 cores" in advice_on(found, "cores")
+    assert "About 18.8 cores" in advice_on(found, "cores")
+
+
+def test_a_machine_that_others_use_is_told_apart_from_a_slow_one() -> None:
+    bench = make_bench()
+    shared = [
+        replace(s, cpu_ms=0.3 * s.cpu_ms) if s.name == numbers.RENDER else s for s in bench.stages
+    ]
+    found = diagnose(replace(bench, stages=tuple(shared)), needing(20_000))
+    assert found.cause is Cause.BUSY and "other programs use the cores" in found.headline
+    assert "only 2.4 of 8 cores" in advice_on(found, "busy machine")
 
 
 def test_limits_of_memory_shm_and_numa_are_said() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from functools import lru_cache
@@ -146,3 +148,28 @@ def test_the_command_prints_json_and_writes_the_report(tmp_path: Path) -> None:
     assert set(told) == {"judgement", "watched"}
     assert told["watched"]["attributed"] == pytest.approx(1, abs=0.05)
     assert "<svg" in Path("penstock-report.html").read_text()
+
+
+def test_ctrl_c_reaches_the_program_and_the_verdict_still_comes() -> None:
+    Path("program.py").write_text(
+        "import sys\n"
+        "try:\n"
+        "    print('ready', flush=True)\n"
+        "    sys.stdin.read()\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(9)\n"
+    )
+    command = [sys.executable, "-m", "penstock", "doctor", "--", sys.executable, "program.py"]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 9
+    assert "No Penstock loader" in said and "report: penstock-report.html" in said

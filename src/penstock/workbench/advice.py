@@ -12,10 +12,13 @@ from penstock.workbench.verdict import (
     Cause,
     Diagnosis,
     Finding,
+    cores_needed,
+    count_cores_got,
     find_cause,
     find_delivered,
     find_first,
     fits_in_memory,
+    is_busy,
     list_capacities,
     pick_stage,
     slow_time_share,
@@ -38,6 +41,7 @@ def diagnose(bench: Bench, need: Need | None) -> Diagnosis:
         _about_storage,
         _about_slow_path,
         _about_resize,
+        _about_busy,
         _about_cpu_limit,
         _about_memory,
         _about_shm,
@@ -83,6 +87,7 @@ _NAMES = {
     Cause.STORAGE: "the storage",
     Cause.THREADS: "the number of threads",
     Cause.CPU_LIMIT: "the CPU limit of the container",
+    Cause.BUSY: "that other programs use the cores",
     Cause.SLOW_PATH: "images that the native decoder leaves to Pillow",
     Cause.RENDER: "the CPU time of decoding and resizing",
     Cause.PYTHON: "the user's Python transform",
@@ -103,7 +108,7 @@ def _about_cause(bench: Bench, need: Need | None, cause: Cause) -> Finding | Non
             "Replace it by one of penstock.transforms, which run in the native core, vectorise it over the "
             "batch, or move it to the accelerator.",
         )
-    if cause is Cause.RENDER:
+    if cause in (Cause.RENDER, Cause.BUSY):
         return _about_cores(bench, need)
     return None
 
@@ -130,7 +135,8 @@ def _about_cores(bench: Bench, need: Need | None) -> Finding | None:
     )
     if need is None:
         return Finding("cores", says)
-    return Finding("cores", says, f"About {threads_needed(bench, need)} cores like these would do.")
+    wanted = cores_needed(stage.cpu_ms, need)
+    return Finding("cores", says, f"About {wanted:.1f} cores without other work would do.")
 
 
 def _about_storage(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
@@ -193,6 +199,18 @@ def _about_resize(bench: Bench, need: Need | None, cause: Cause) -> Finding | No
         f"The shorter side is {side:.0f} pixels on average; a crop of {max(bench.setting.size)} needs about {wanted}.",
         f"`penstock pack --resize-short {wanted}` leaves about {(wanted / side) ** 2:.0%} of the pixels to "
         "read and decode. It changes what the network sees: check the accuracy once.",
+    )
+
+
+def _about_busy(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
+    got = count_cores_got(bench)
+    if got is None or not is_busy(bench):
+        return None
+    wanted = min(bench.setting.threads, bench.machine.capacity_cores)
+    return Finding(
+        "busy machine",
+        f"Rendering alone got only {got:.1f} of {wanted:g} cores while it was measured: other programs had the rest.",
+        "Look at what else runs (top), or measure again when the machine is quiet.",
     )
 
 

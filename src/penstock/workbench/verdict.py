@@ -19,6 +19,9 @@ ENOUGH = 1.2
 _SLOW_PATH_MATTERS = 0.3
 """Part of the rendering time from which the slow path is what to talk about."""
 
+_OWN_CORES = 0.7
+"""Part of the cores below which rendering did not have them to itself."""
+
 
 class Cause(str, Enum):
     """What limits the training, or would limit it first."""
@@ -27,6 +30,7 @@ class Cause(str, Enum):
     STORAGE = "storage"
     THREADS = "threads"
     CPU_LIMIT = "cpu limit"
+    BUSY = "other programs"
     SLOW_PATH = "slow path"
     RENDER = "render"
     PYTHON = "user transform"
@@ -148,7 +152,20 @@ def _find_render_cause(bench: Bench, need: Need | None) -> Cause:
         return Cause.THREADS
     if machine.cpu_limit is not None and machine.cpu_limit < machine.usable_cores:
         return Cause.CPU_LIMIT
-    return Cause.RENDER
+    return Cause.BUSY if is_busy(bench) else Cause.RENDER
+
+
+def count_cores_got(bench: Bench) -> float | None:
+    """Cores that rendering alone had: it never waits, so less than its threads means that others had the rest."""
+    stage = pick_stage(bench, numbers.RENDER)
+    return None if stage is None else stage.rate.median * stage.cpu_ms / 1e3
+
+
+def is_busy(bench: Bench) -> bool:
+    """Whether other programs, or a limit, kept the cores from rendering."""
+    got = count_cores_got(bench)
+    wanted = min(bench.setting.threads, bench.machine.capacity_cores)
+    return got is not None and got < _OWN_CORES * wanted
 
 
 def slow_time_share(bench: Bench) -> float:
@@ -157,6 +174,11 @@ def slow_time_share(bench: Bench) -> float:
     slow = data.slow_share * data.slow_path_ms
     total = slow + (1 - data.slow_share) * data.native_ms
     return slow / total if total else 0.0
+
+
+def cores_needed(cpu_ms: float, need: Need) -> float:
+    """Cores that would meet the need if nothing else ran, from the CPU time of an image."""
+    return cpu_ms * need.rate / 1e3
 
 
 def threads_needed(bench: Bench, need: Need) -> int:

@@ -54,23 +54,24 @@ def patch_torch(module: ModuleType, process: Process) -> None:
     The first batch of an epoch counts with the start of the workers: it says how long that took, not
     how fast they are.
     """
-    kind: Any = module.DataLoader
+    loader_type: Any = module.DataLoader
     iterator: Any = module._BaseDataLoaderIter
-    make, prepare, advance = kind.__iter__, iterator.__init__, iterator.__next__
+    make, prepare, advance = loader_type.__iter__, iterator.__init__, iterator.__next__
 
     def make_timed(self: Any) -> Any:
         depth = process.enter(FIRST)
         try:
             return make(self)
         finally:
-            process.leave(depth, going_on=False)
+            process.leave(depth, FIRST, going_on=False)
 
     def prepare_noted(self: Any, loader: Any, *rest: Any, **named: Any) -> None:
         self._penstock_notes, self._penstock_next = _note_torch(process, loader), FIRST
         prepare(self, loader, *rest, **named)
 
     def advance_timed(self: Any) -> Any:
-        depth, going_on = process.enter(self._penstock_next), False
+        kind, going_on = self._penstock_next, False
+        depth = process.enter(kind)
         try:
             batch = advance(self)
             going_on = True
@@ -78,9 +79,10 @@ def patch_torch(module: ModuleType, process: Process) -> None:
             return batch
         finally:
             self._penstock_next = WAIT if going_on else FIRST
-            process.leave(depth, going_on)
+            process.leave(depth, kind, going_on)
 
-    kind.__iter__, iterator.__init__, iterator.__next__ = make_timed, prepare_noted, advance_timed
+    loader_type.__iter__ = make_timed
+    iterator.__init__, iterator.__next__ = prepare_noted, advance_timed
 
 
 def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def patch_penstock(module: ModuleType, process: Process) -> None:
                 except StopIteration:
                     return
                 finally:
-                    process.leave(depth, going_on)
+                    process.leave(depth, kind, going_on)
                 kind = WAIT
                 yield batch
                 del batch  # memory is used again only when nobody holds it

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .classify import IDLE, PYTHON, READ, classify, is_worker
-from .timeline import BETWEEN, COMPUTE, Timeline
+from .timeline import BETWEEN, COMPUTE, WAIT, Timeline
 
 PERIOD = 0.05
 _WRITE_EVERY = 50
@@ -76,13 +76,16 @@ class Process:
             self.timeline.mark(kind)
         return self.depth
 
-    def leave(self, depth: int, going_on: bool) -> None:
-        """It has answered; `going_on` says whether with a batch."""
+    def leave(self, depth: int, kind: str, going_on: bool) -> None:
+        """It has answered, what was asked as `kind`; `going_on` says whether with a batch."""
         if not depth:
             return
         self.depth -= 1
-        if depth == 1:
-            self.timeline.mark(COMPUTE if going_on else BETWEEN)
+        if depth > 1:
+            return
+        if kind == WAIT and not going_on:
+            self.timeline.rename(BETWEEN)  # it was the end of the epoch, in which workers are ended
+        self.timeline.mark(COMPUTE if going_on else BETWEEN)
 
     def _sample(self) -> None:
         number, slept = 0, _count_sleeps()

@@ -30,6 +30,10 @@ class Timeline:
         self._spend(self._kind, self._last, now)
         self._last, self._kind = now, kind
 
+    def rename(self, kind: str) -> None:
+        """What is going on turns out to be of another kind."""
+        self._kind = kind
+
     def close(self) -> None:
         """Counts what is going on up to now."""
         self.mark(self._kind)

@@ -13,6 +13,7 @@ from penstock.workbench.watch.verdict import (
 )
 
 _GIB = 1 << 30
+_CROWDED = 0.35
 
 
 def judge(watched: Watched, penstock_rate: float | None = None) -> Judgement:
@@ -143,9 +144,11 @@ def _about_start(watched: Watched) -> Finding | None:
 def _about_system(watched: Watched) -> Finding:
     system = watched.system
     busy = system.cpu_seconds / max(watched.wall, 1e-9)
+    crowded = system.run_delay >= _CROWDED and busy < 0.7 * system.cores
     return Finding(
         "machine",
         f"{busy:.1f} of {system.cores:g} cores in use; processes waited {system.run_delay:.0%} of the time for a "
         f"core; I/O wait {system.io_wait:.0%}; memory up to {system.peak_bytes / _GIB:.2f} GiB of "
         f"{system.memory_bytes / _GIB:.1f}. Watching took {watched.cost:.1%} of the CPU time.",
+        "Other programs had the cores: look at what else runs (top)." if crowded else "",
     )
