@@ -26,18 +26,23 @@ from penstock.transforms import Normalize, OnArray, RandomHorizontalFlip, Random
 CROP = [RandomResizedCrop(24), RandomHorizontalFlip()]
 
 
+def list_descriptors() -> dict[str, str]:
+    folder = Path("/proc/self/fd")
+    return {path.name: os.readlink(path) for path in folder.iterdir() if path.is_symlink()}
+
+
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """Whatever happens inside leaves no process, no thread, no descriptor and no named shared memory."""
     shared = Path("/dev/shm")
     names, threads = set(shared.glob("*")), threading.active_count()
-    before = len(os.listdir("/proc/self/fd"))
+    before = list_descriptors()
     yield
     gc.collect()  # a batch that an error still holds is memory, and a descriptor to it
     assert multiprocessing.active_children() == []
     assert threading.active_count() == threads
     assert set(shared.glob("*")) - names == set()
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(list_descriptors()) <= len(before), list_descriptors().items() - before.items()
 
 
 def images(loader: Loader, epoch: int = 0) -> list[np.ndarray]:
@@ -148,6 +153,7 @@ def test_killing_a_worker_at_any_moment_is_an_error_within_a_second(
         with pytest.raises(WorkerError, match="killed by SIGKILL"):
             list(batches)
         assert time.perf_counter() - killed < 1
+        del loader, batches  # they hold the error, and it the batch that was being made
 
 
 def test_breaking_off_ends_the_workers_in_the_middle_of_their_work(packed: Path) -> None:
