@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -233,13 +232,16 @@ class Loader:
         plan = self._plan(begin.epoch)
         batches = self._produce(begin.epoch, plan, begin.step)
         self._received = begin
-        with closing(batches):
+        try:
             for batch in self._deliver(batches):
                 self._note_received(begin.epoch, batch.step + 1, len(plan))
                 yield self._unwrap(batch)
                 del batch
             if begin.step >= len(plan):  # nothing to receive
                 self._note_received(begin.epoch, len(plan), len(plan))
+        finally:
+            batches.close()
+            self._forget_ended()
 
     def _note_received(self, epoch: int, step: int, steps: int) -> None:
         """How far the training loop has come; after the last batch, at the start of the next epoch."""
@@ -250,11 +252,15 @@ class Loader:
     def _start(
         self, plan: EpochPlan, renderer: Renderer, start: int, workers: Workers | None
     ) -> Production:
-        """Begins to produce the batches of an epoch; those of before that have ended are forgotten."""
-        self._productions = [p for p in self._productions if p.is_alive()]
+        """Begins to produce the batches of an epoch."""
+        self._forget_ended()
         production = Production(plan, renderer, workers, start, self._prefetch)
         self._productions.append(production)
         return production
+
+    def _forget_ended(self) -> None:
+        """What has ended may still hold an error, and that the batches of its frames."""
+        self._productions = [p for p in self._productions if p.is_alive()]
 
     def _produce(self, epoch: int, plan: EpochPlan, start: int) -> Generator[Batch, None, None]:
         """The batches of an epoch, through the core and through Python."""

@@ -15,8 +15,8 @@ def tabulate_bench(bench: Bench) -> RenderableType:
     """Stages with rate, spread, CPU, throughput in bytes and memory; below it what was left out, and why."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage", no_wrap=True)
-    for name in ("threads", "images/s", "from", "to", "CPU ms/image", "MB/s", "peak MB"):
-        table.add_column(name, justify="right", no_wrap=name != "CPU ms/image")
+    for name in ("threads", "images/s", "from", "to", "CPU ms", "MB/s", "peak MB"):
+        table.add_column(name, justify="right", no_wrap=True)
     for stage in bench.stages:
         table.add_row(stage.name, *format_stage(stage))
     notes = [f"{name}: not measured, {reason}" for name, reason in bench.skipped]
