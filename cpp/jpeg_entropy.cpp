@@ -44,10 +44,10 @@ PENSTOCK_INLINE int32_t receive_extend(Reader& reader, int size) {
   return int32_t(bits) + (negative & (1 - (1 << size)));
 }
 
-// A symbol whose code is longer than kLookBits; -1 if there is none.
-__attribute__((noinline)) int long_code(const HuffmanTable& table, uint64_t bits, int& length) {
+// The next symbol, found by its code alone; -1 if there is none.
+__attribute__((noinline)) int find_symbol(const HuffmanTable& table, uint64_t bits, int& length) {
   const uint32_t code = uint32_t(bits >> 48);
-  for (length = kLookBits + 1; length <= 16; ++length)
+  for (length = 1; length <= 16; ++length)
     if (code < table.limit[length])
       return table.symbols[uint8_t(int32_t(code >> (16 - length)) + table.symbol_offset[length])];
   return -1;
@@ -66,7 +66,7 @@ struct Progress {
 // The state of every symbol.
 struct Lane {
   Reader reader;
-  const AcEntry* look;
+  const AcTable* table;
   int16_t* block;
   uint32_t index;  // zigzag index of the last coefficient
 };
@@ -83,13 +83,13 @@ enum class Step { go_on, span_done, corrupt, truncated };
 
 PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress) {
   const McuLayout::Block& block = progress.layout->blocks[progress.block_in_mcu];
-  lane.look = block.ac->look;
+  lane.table = block.ac;
   lane.index = 0;
   refill(lane.reader);
-  const uint32_t entry = block.dc->look[lane.reader.bits >> (64 - kLookBits)];
+  const uint32_t entry = block.dc->look[lane.reader.bits >> (64 - kDcLookBits)];
   int length = int(entry & 0xFF), size = int(entry >> 8 & 0xFF);
   if (__builtin_expect(length == 0, 0)) {
-    size = long_code(*block.dc, lane.reader.bits, length);
+    size = find_symbol(*block.dc, lane.reader.bits, length);
     if (size < 0) return Step::corrupt;
   }
   drop(lane.reader, uint32_t(length));
@@ -146,12 +146,11 @@ PENSTOCK_INLINE void store(Lane& lane, uint32_t index, int32_t value) {
   lane.block[kNaturalOrder[index]] = int16_t(value);
 }
 
-PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, uint32_t hint) {
+// One symbol of any size. `length` is that of its code, or 0 if neither is known.
+PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, int length, int symbol) {
   refill(lane.reader);
-  int length = int(hint >> 8), symbol = int(hint & 0xFF);
   if (length == 0) {
-    symbol =
-        long_code(*progress.layout->blocks[progress.block_in_mcu].ac, lane.reader.bits, length);
+    symbol = find_symbol(*lane.table, lane.reader.bits, length);
     if (symbol < 0) return Step::corrupt;
   }
   drop(lane.reader, uint32_t(length));
@@ -164,34 +163,42 @@ PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, uint32_t hint) 
   return lane.index < 63 ? Step::go_on : end_block(lane, progress, 63);
 }
 
+// What one look found.
+struct Look {
+  uint32_t length, entry;
+  uint32_t advance() const { return entry & 0xFF; }
+  uint32_t first_advance() const { return entry >> 8 & 0xFF; }
+  int8_t first_value() const { return int8_t(entry >> 16); }
+  int8_t value() const { return int8_t(entry >> 24); }
+};
+
 // Whatever is not one or two short symbols inside a block.
-PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress, uint64_t entry) {
-  const uint32_t first = lane.index + uint32_t(entry >> 24 & 0xFF);
-  if (first >= kLongSymbol) return decode_long(lane, progress, uint32_t(entry >> 32 & 0xFFFF));
-  if (first >= 63) {
-    drop(lane.reader, uint32_t(entry >> 16 & 0xFF));
-    if (first >= kEndOfBlock) return end_block(lane, progress, lane.index);
-    if (first > 63) return Step::corrupt;
-    store(lane, 63, int32_t(entry >> 32));
-    return end_block(lane, progress, 63);
-  }
-  store(lane, first, int32_t(entry >> 32));
-  drop(lane.reader, uint32_t(entry & 0xFF));
-  if (lane.index + uint32_t(entry >> 8 & 0xFF) > 63) return Step::corrupt;
-  store(lane, 63, int32_t(entry >> 48));
-  return end_block(lane, progress, 63);
+PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress, Look look) {
+  if (look.advance() >= kLongSymbol)
+    return decode_long(lane, progress, int(look.first_advance()), uint8_t(look.value()));
+  // Before an end of block; beyond 63, by wrapping, if there is none. An index of 63 ends the block
+  // by itself, and what follows belongs to the next: symbols are then taken one by one.
+  const uint32_t last = lane.index + look.advance() - kEndOfBlock;
+  if (last >= 63) return decode_long(lane, progress, 0, 0);
+  // Added, not stored: missing symbols are zeros on top of the last coefficient.
+  lane.block[kNaturalOrder[lane.index + look.first_advance()]] += look.first_value();
+  lane.block[kNaturalOrder[last]] += look.value();
+  drop(lane.reader, look.length);
+  return end_block(lane, progress, last);
 }
 
-// One look at the table. False, and nothing done, if the entry is for decode_rare.
-PENSTOCK_INLINE bool decode_short(Lane& lane, uint64_t& entry) {
-  std::memcpy(&entry, lane.look + (lane.reader.bits >> (64 - kLookBits)), 8);
-  const uint32_t first = lane.index + uint32_t(entry >> 24 & 0xFF);
-  const uint32_t index = lane.index + uint32_t(entry >> 8 & 0xFF);
+// One look at the table. False, and nothing done, if it is for decode_rare.
+PENSTOCK_INLINE bool decode_short(Lane& lane, Look& look) {
+  const size_t at = lane.reader.bits >> (64 - kLookBits);
+  look.length = lane.table->length[at];
+  std::memcpy(&look.entry, lane.table->look + at, 4);
+  const uint32_t first = lane.index + look.first_advance();
+  const uint32_t index = lane.index + look.advance();
   if (__builtin_expect(index >= 63, 0)) return false;
   lane.index = index;
-  store(lane, first, int32_t(entry >> 32));
-  store(lane, index, int32_t(entry >> 48));
-  drop(lane.reader, uint32_t(entry & 0xFF));
+  store(lane, first, look.first_value());
+  store(lane, index, look.value());
+  drop(lane.reader, look.length);
   return true;
 }
 
@@ -202,9 +209,9 @@ PENSTOCK_INLINE Status status_of(Step step) {
 }
 
 // Goes on with the next span when one is done.
-PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, uint64_t entry,
+PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, Look look,
                                          Queue& queue) {
-  const Step step = decode_rare(lane, progress, entry);
+  const Step step = decode_rare(lane, progress, look);
   if (step == Step::span_done && queue.next != queue.end) return begin_span(lane, progress, queue);
   return step;
 }
@@ -212,36 +219,36 @@ PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, uint64_
 // intentional: the looks between two refills are written out, for a loop around them would be one
 // more branch to predict, and its count is not in step with the blocks.
 PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
-  uint64_t entry;
+  Look look;
   for (;;) {
     refill(lane.reader);
-    if (decode_short(lane, entry) && decode_short(lane, entry) && decode_short(lane, entry) &&
-        decode_short(lane, entry) && decode_short(lane, entry))
+    if (decode_short(lane, look) && decode_short(lane, look) && decode_short(lane, look) &&
+        decode_short(lane, look) && decode_short(lane, look))
       continue;
-    const Step step = decode_rare_or_next(lane, progress, entry, queue);
+    const Step step = decode_rare_or_next(lane, progress, look, queue);
     if (step != Step::go_on) return status_of(step);
   }
 }
 
 PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& progress_b,
                                Queue& queue) {
-  uint64_t entry;
+  Look look;
   bool a_short;
   for (;;) {
     refill(a.reader);
     refill(b.reader);
-    if ((a_short = decode_short(a, entry)) && decode_short(b, entry) &&
-        (a_short = decode_short(a, entry)) && decode_short(b, entry) &&
-        (a_short = decode_short(a, entry)) && decode_short(b, entry) &&
-        (a_short = decode_short(a, entry)) && decode_short(b, entry) &&
-        (a_short = decode_short(a, entry)) && decode_short(b, entry))
+    if ((a_short = decode_short(a, look)) && decode_short(b, look) &&
+        (a_short = decode_short(a, look)) && decode_short(b, look) &&
+        (a_short = decode_short(a, look)) && decode_short(b, look) &&
+        (a_short = decode_short(a, look)) && decode_short(b, look) &&
+        (a_short = decode_short(a, look)) && decode_short(b, look))
       continue;
     if (!a_short) {
-      const Step step = decode_rare_or_next(a, progress_a, entry, queue);
+      const Step step = decode_rare_or_next(a, progress_a, look, queue);
       if (step == Step::span_done) return run_one(b, progress_b, queue);
       if (step != Step::go_on) return status_of(step);
     } else {
-      const Step step = decode_rare_or_next(b, progress_b, entry, queue);
+      const Step step = decode_rare_or_next(b, progress_b, look, queue);
       if (step == Step::span_done) return run_one(a, progress_a, queue);
       if (step != Step::go_on) return status_of(step);
     }
