@@ -45,11 +45,11 @@ PENSTOCK_INLINE int32_t receive_extend(Reader& reader, int size) {
 }
 
 // The next symbol, found by its code alone; -1 if there is none.
-__attribute__((noinline)) int find_symbol(const HuffmanTable& table, uint64_t bits, int& length) {
+__attribute__((noinline)) int find_symbol(const HuffmanCodes& codes, uint64_t bits, int& length) {
   const uint32_t code = uint32_t(bits >> 48);
   for (length = 1; length <= 16; ++length)
-    if (code < table.limit[length])
-      return table.symbols[uint8_t(int32_t(code >> (16 - length)) + table.symbol_offset[length])];
+    if (code < codes.limit[length])
+      return codes.symbols[uint8_t(int32_t(code >> (16 - length)) + codes.symbol_offset[length])];
   return -1;
 }
 
@@ -68,7 +68,7 @@ struct Lane {
   Reader reader;
   const AcTable* table;
   int16_t* block;
-  uint32_t index;  // zigzag index of the last coefficient
+  size_t index;  // zigzag index of the last coefficient
 };
 
 struct Queue {
@@ -89,7 +89,7 @@ PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress) {
   const uint32_t entry = block.dc->look[lane.reader.bits >> (64 - kDcLookBits)];
   int length = int(entry & 0xFF), size = int(entry >> 8 & 0xFF);
   if (__builtin_expect(length == 0, 0)) {
-    size = find_symbol(*block.dc, lane.reader.bits, length);
+    size = find_symbol(block.dc->codes, lane.reader.bits, length);
     if (size < 0) return Step::corrupt;
   }
   drop(lane.reader, uint32_t(length));
@@ -128,7 +128,7 @@ PENSTOCK_INLINE Step end_span(const Lane& lane, Span& span) {
   return span.bit > uint64_t(span.end - span.data) * 8 ? Step::truncated : Step::span_done;
 }
 
-PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, uint32_t last) {
+PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, size_t last) {
   *progress.last = uint8_t(last);
   // intentional: `next` runs up to 8 bytes ahead of the bits used; end_span checks to the bit.
   if (lane.reader.next > progress.span->end + 8) return Step::truncated;
@@ -142,63 +142,59 @@ PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, uint32_t last) {
   return begin_block(lane, progress);
 }
 
-PENSTOCK_INLINE void store(Lane& lane, uint32_t index, int32_t value) {
-  lane.block[kNaturalOrder[index]] = int16_t(value);
+PENSTOCK_INLINE int16_t& coefficient(const Lane& lane, size_t index) {
+  return lane.block[lane.table->natural_order[index]];
 }
 
 // One symbol of any size. `length` is that of its code, or 0 if neither is known.
 PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, int length, int symbol) {
   refill(lane.reader);
   if (length == 0) {
-    symbol = find_symbol(*lane.table, lane.reader.bits, length);
+    symbol = find_symbol(lane.table->codes, lane.reader.bits, length);
     if (symbol < 0) return Step::corrupt;
   }
   drop(lane.reader, uint32_t(length));
   const int size = symbol & 15, run = symbol >> 4;
   if (size == 0 && run != 15) return end_block(lane, progress, lane.index);
   const int32_t value = receive_extend(lane.reader, size);
-  lane.index += uint32_t(run) + 1;
+  lane.index += size_t(run) + 1;
   if (lane.index > 63) return Step::corrupt;
-  store(lane, lane.index, value);
+  coefficient(lane, lane.index) = int16_t(value);
   return lane.index < 63 ? Step::go_on : end_block(lane, progress, 63);
 }
 
-// What one look found.
-struct Look {
-  uint32_t length, entry;
-  uint32_t advance() const { return entry & 0xFF; }
-  uint32_t first_advance() const { return entry >> 8 & 0xFF; }
-  int8_t first_value() const { return int8_t(entry >> 16); }
-  int8_t value() const { return int8_t(entry >> 24); }
-};
+PENSTOCK_INLINE size_t position(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
 
 // Whatever is not one or two short symbols inside a block.
-PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress, Look look) {
-  if (look.advance() >= kLongSymbol)
-    return decode_long(lane, progress, int(look.first_advance()), uint8_t(look.value()));
+PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress) {
+  const AcEntry entry = lane.table->look[position(lane)];
+  if (entry.advance >= kLongSymbol)
+    return decode_long(lane, progress, entry.first_advance, uint8_t(entry.value));
   // Before an end of block; beyond 63, by wrapping, if there is none. An index of 63 ends the block
   // by itself, and what follows belongs to the next: symbols are then taken one by one.
-  const uint32_t last = lane.index + look.advance() - kEndOfBlock;
+  const size_t last = lane.index + entry.advance - kEndOfBlock;
   if (last >= 63) return decode_long(lane, progress, 0, 0);
   // Added, not stored: missing symbols are zeros on top of the last coefficient.
-  lane.block[kNaturalOrder[lane.index + look.first_advance()]] += look.first_value();
-  lane.block[kNaturalOrder[last]] += look.value();
-  drop(lane.reader, look.length);
+  coefficient(lane, lane.index + entry.first_advance) += entry.first_value;
+  coefficient(lane, last) += entry.value;
+  drop(lane.reader, lane.table->length[position(lane)]);
   return end_block(lane, progress, last);
 }
 
 // One look at the table. False, and nothing done, if it is for decode_rare.
-PENSTOCK_INLINE bool decode_short(Lane& lane, Look& look) {
-  const size_t at = lane.reader.bits >> (64 - kLookBits);
-  look.length = lane.table->length[at];
-  std::memcpy(&look.entry, lane.table->look + at, 4);
-  const uint32_t first = lane.index + look.first_advance();
-  const uint32_t index = lane.index + look.advance();
+PENSTOCK_INLINE bool decode_short(Lane& lane) {
+  const size_t at = position(lane);
+  // intentional: one load for each member, which is cheaper than to take a word apart.
+  const AcEntry& entry = lane.table->look[at];
+  const size_t first = lane.index + entry.first_advance;
+  const size_t index = lane.index + entry.advance;
   if (__builtin_expect(index >= 63, 0)) return false;
   lane.index = index;
-  store(lane, first, look.first_value());
-  store(lane, index, look.value());
-  drop(lane.reader, look.length);
+  const uint8_t length = lane.table->length[at];
+  const int16_t first_value = entry.first_value, value = entry.value;
+  coefficient(lane, first) = first_value;
+  coefficient(lane, index) = value;
+  drop(lane.reader, length);
   return true;
 }
 
@@ -209,9 +205,8 @@ PENSTOCK_INLINE Status status_of(Step step) {
 }
 
 // Goes on with the next span when one is done.
-PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, Look look,
-                                         Queue& queue) {
-  const Step step = decode_rare(lane, progress, look);
+PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, Queue& queue) {
+  const Step step = decode_rare(lane, progress);
   if (step == Step::span_done && queue.next != queue.end) return begin_span(lane, progress, queue);
   return step;
 }
@@ -219,36 +214,33 @@ PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, Look lo
 // intentional: the looks between two refills are written out, for a loop around them would be one
 // more branch to predict, and its count is not in step with the blocks.
 PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
-  Look look;
   for (;;) {
     refill(lane.reader);
-    if (decode_short(lane, look) && decode_short(lane, look) && decode_short(lane, look) &&
-        decode_short(lane, look) && decode_short(lane, look))
+    if (decode_short(lane) && decode_short(lane) && decode_short(lane) && decode_short(lane) &&
+        decode_short(lane))
       continue;
-    const Step step = decode_rare_or_next(lane, progress, look, queue);
+    const Step step = decode_rare_or_next(lane, progress, queue);
     if (step != Step::go_on) return status_of(step);
   }
 }
 
 PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& progress_b,
                                Queue& queue) {
-  Look look;
   bool a_short;
   for (;;) {
     refill(a.reader);
     refill(b.reader);
-    if ((a_short = decode_short(a, look)) && decode_short(b, look) &&
-        (a_short = decode_short(a, look)) && decode_short(b, look) &&
-        (a_short = decode_short(a, look)) && decode_short(b, look) &&
-        (a_short = decode_short(a, look)) && decode_short(b, look) &&
-        (a_short = decode_short(a, look)) && decode_short(b, look))
+    if ((a_short = decode_short(a)) && decode_short(b) && (a_short = decode_short(a)) &&
+        decode_short(b) && (a_short = decode_short(a)) && decode_short(b) &&
+        (a_short = decode_short(a)) && decode_short(b) && (a_short = decode_short(a)) &&
+        decode_short(b))
       continue;
     if (!a_short) {
-      const Step step = decode_rare_or_next(a, progress_a, look, queue);
+      const Step step = decode_rare_or_next(a, progress_a, queue);
       if (step == Step::span_done) return run_one(b, progress_b, queue);
       if (step != Step::go_on) return status_of(step);
     } else {
-      const Step step = decode_rare_or_next(b, progress_b, look, queue);
+      const Step step = decode_rare_or_next(b, progress_b, queue);
       if (step == Step::span_done) return run_one(a, progress_a, queue);
       if (step != Step::go_on) return status_of(step);
     }

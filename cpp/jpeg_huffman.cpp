@@ -59,12 +59,12 @@ void fill_dc(DcTable& table, size_t at, int length, uint8_t symbol) {
 
 template <int look_bits, typename Table, typename Fill, typename Entry>
 Status build_table(const HuffmanSpec& spec, Table& table, Fill fill, Entry unknown) {
-  std::copy(spec.symbols.begin(), spec.symbols.end(), table.symbols);
+  std::copy(spec.symbols.begin(), spec.symbols.end(), table.codes.symbols);
   uint32_t code = 0;
   int index = 0;
   for (int length = 1; length <= 16; ++length) {
     const int count = spec.counts[length - 1];
-    table.symbol_offset[length] = index - int32_t(code);
+    table.codes.symbol_offset[length] = index - int32_t(code);
     if (length <= look_bits) {
       // No code may be all ones; checked first, so that the entries written exist.
       if (code + count >= 1u << length && count > 0) return Status::corrupt;
@@ -74,7 +74,7 @@ Status build_table(const HuffmanSpec& spec, Table& table, Fill fill, Entry unkno
     index += count;
     code += count;
     if (count > 0 && code >= 1u << length) return Status::corrupt;
-    table.limit[length] = code << (16 - length);
+    table.codes.limit[length] = code << (16 - length);
     if (length == look_bits) std::fill(table.look + code, table.look + (1 << look_bits), unknown);
     code <<= 1;
   }
@@ -91,6 +91,7 @@ Status build_dc_table(const HuffmanSpec& spec, DcTable& table) {
 
 Status build_ac_table(const HuffmanSpec& spec, AcTable& table) {
   const Status status = build_table<kLookBits>(spec, table, fill_ac, kUnknownAc);
+  std::copy_n(kNaturalOrder, kBlockSize, table.natural_order);
   if (status == Status::ok) join_symbols(table);
   return status;
 }

@@ -11,7 +11,7 @@ namespace penstock {
 constexpr int kDcLookBits = 9;
 constexpr int kLookBits = 11;
 
-struct HuffmanTable {
+struct HuffmanCodes {
   // Codes of `length` bits, left-aligned to 16, lie below limit[length]; symbol_offset turns such
   // a code into an index of `symbols`.
   uint32_t limit[17];
@@ -21,8 +21,9 @@ struct HuffmanTable {
 
 // Entries: bits 0-7 the length of the code, 8-15 how many bits of difference follow. A length of 0
 // means that the code is longer than kDcLookBits.
-struct DcTable : HuffmanTable {
+struct DcTable {
   alignas(64) uint16_t look[1 << kDcLookBits];
+  HuffmanCodes codes;
 };
 
 // Up to two whole symbols and an end of block behind them, as far as they fit into kLookBits. A
@@ -34,12 +35,13 @@ struct AcEntry {
   uint8_t first_advance;      // of the first symbol; of a long one the length of its code, if known
   int8_t first_value, value;  // of the first and of the last symbol; of a long one the symbol
 };
-// The decoder reads an entry as one word and takes it apart by shifts.
-static_assert(sizeof(AcEntry) == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-struct AcTable : HuffmanTable {
+// All that a look needs lies near one address, which saves the decoder registers.
+struct AcTable {
   alignas(64) AcEntry look[1 << kLookBits];
-  uint8_t length[1 << kLookBits];  // bits of all that is in an entry
+  uint8_t length[1 << kLookBits];     // bits of all that is in an entry
+  uint8_t natural_order[kBlockSize];  // a copy of kNaturalOrder
+  HuffmanCodes codes;
 };
 
 constexpr int kEndOfBlock = 128;
