@@ -57,7 +57,10 @@ __attribute__((noinline)) int find_symbol(const HuffmanCodes& codes, uint64_t bi
 struct Progress {
   Span* span = nullptr;
   uint8_t* last = nullptr;
-  int block_in_mcu = 0;
+  const McuLayout::Block* next = nullptr;  // the block to come, and its tables, known in time
+  const DcTable* dc = nullptr;
+  const AcTable* ac = nullptr;
+  int component = 0;
   int blocks_left = 0;
   int step = 0;  // 0 while blocks are skipped: they all go to one scratch block
   const McuLayout* layout = nullptr;
@@ -81,22 +84,32 @@ struct Queue {
 
 enum class Step { go_on, span_done, corrupt, truncated };
 
+PENSTOCK_INLINE void look_ahead(Progress& progress, const McuLayout::Block* block) {
+  progress.dc = block->dc;
+  progress.ac = block->ac;
+  progress.component = block->component;
+  progress.next = block + 1 == progress.layout->blocks + progress.layout->count
+                      ? progress.layout->blocks
+                      : block + 1;
+}
+
 PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress) {
-  const McuLayout::Block& block = progress.layout->blocks[progress.block_in_mcu];
-  lane.table = block.ac;
+  const DcTable& dc = *progress.dc;
+  int32_t& predictor = progress.span->predictors[progress.component];
+  lane.table = progress.ac;
   lane.index = 0;
   refill(lane.reader);
-  const uint32_t entry = block.dc->look[lane.reader.bits >> (64 - kDcLookBits)];
+  const uint32_t entry = dc.look[lane.reader.bits >> (64 - kDcLookBits)];
   int length = int(entry & 0xFF), size = int(entry >> 8 & 0xFF);
   if (__builtin_expect(length == 0, 0)) {
-    size = find_symbol(block.dc->codes, lane.reader.bits, length);
+    size = find_symbol(dc.codes, lane.reader.bits, length);
     if (size < 0) return Step::corrupt;
   }
   drop(lane.reader, uint32_t(length));
   const auto difference = uint32_t(receive_extend(lane.reader, size));
-  int32_t& predictor = progress.span->predictors[block.component];
   predictor = int32_t(uint32_t(predictor) + difference);
   lane.block[0] = int16_t(predictor);
+  look_ahead(progress, progress.next);
   return Step::go_on;
 }
 
@@ -112,7 +125,7 @@ PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
   progress.span = span;
   progress.layout = queue.layout;
   progress.last = &queue.scratch_last;
-  progress.block_in_mcu = 0;
+  look_ahead(progress, queue.layout->blocks);
   progress.blocks_left = span->skip * queue.layout->count;
   progress.step = 0;
   lane.reader = {0, 0, span->data + (span->bit >> 3)};
@@ -134,7 +147,6 @@ PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, size_t last) {
   if (lane.reader.next > progress.span->end + 8) return Step::truncated;
   lane.block += progress.step * kBlockSize;
   progress.last += progress.step;
-  if (++progress.block_in_mcu == progress.layout->count) progress.block_in_mcu = 0;
   if (--progress.blocks_left == 0) {
     if (progress.step != 0 || progress.span->keep == 0) return end_span(lane, *progress.span);
     begin_kept(lane, progress);
