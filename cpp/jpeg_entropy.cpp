@@ -44,12 +44,12 @@ PENSTOCK_INLINE int32_t receive_extend(Reader& reader, int size) {
   return int32_t(bits) + (negative & (1 - (1 << size)));
 }
 
-// A symbol whose code is longer than kLookBits; -1 if there is none.
-__attribute__((noinline)) int long_code(const HuffmanTable& table, uint64_t bits, int& length) {
+// The next symbol, found by its code alone; -1 if there is none.
+__attribute__((noinline)) int find_symbol(const HuffmanCodes& codes, uint64_t bits, int& length) {
   const uint32_t code = uint32_t(bits >> 48);
-  for (length = kLookBits + 1; length <= 16; ++length)
-    if (code < table.limit[length])
-      return table.symbols[uint8_t(int32_t(code >> (16 - length)) + table.symbol_offset[length])];
+  for (length = 1; length <= 16; ++length)
+    if (code < codes.limit[length])
+      return codes.symbols[uint8_t(int32_t(code >> (16 - length)) + codes.symbol_offset[length])];
   return -1;
 }
 
@@ -57,7 +57,10 @@ __attribute__((noinline)) int long_code(const HuffmanTable& table, uint64_t bits
 struct Progress {
   Span* span = nullptr;
   uint8_t* last = nullptr;
-  int block_in_mcu = 0;
+  const McuLayout::Block* next = nullptr;  // the block to come, and its tables, known in time
+  const DcTable* dc = nullptr;
+  const AcTable* ac = nullptr;
+  int component = 0;
   int blocks_left = 0;
   int step = 0;  // 0 while blocks are skipped: they all go to one scratch block
   const McuLayout* layout = nullptr;
@@ -66,9 +69,9 @@ struct Progress {
 // The state of every symbol.
 struct Lane {
   Reader reader;
-  const AcEntry* look;
+  const AcTable* table;
   int16_t* block;
-  uint32_t index;  // zigzag index of the last coefficient
+  size_t index;  // zigzag index of the last coefficient
 };
 
 struct Queue {
@@ -81,22 +84,32 @@ struct Queue {
 
 enum class Step { go_on, span_done, corrupt, truncated };
 
+PENSTOCK_INLINE void look_ahead(Progress& progress, const McuLayout::Block* block) {
+  progress.dc = block->dc;
+  progress.ac = block->ac;
+  progress.component = block->component;
+  progress.next = block + 1 == progress.layout->blocks + progress.layout->count
+                      ? progress.layout->blocks
+                      : block + 1;
+}
+
 PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress) {
-  const McuLayout::Block& block = progress.layout->blocks[progress.block_in_mcu];
-  lane.look = block.ac->look;
+  const DcTable& dc = *progress.dc;
+  int32_t& predictor = progress.span->predictors[progress.component];
+  lane.table = progress.ac;
   lane.index = 0;
   refill(lane.reader);
-  const uint32_t entry = block.dc->look[lane.reader.bits >> (64 - kLookBits)];
+  const uint32_t entry = dc.look[lane.reader.bits >> (64 - kDcLookBits)];
   int length = int(entry & 0xFF), size = int(entry >> 8 & 0xFF);
   if (__builtin_expect(length == 0, 0)) {
-    size = long_code(*block.dc, lane.reader.bits, length);
+    size = find_symbol(dc.codes, lane.reader.bits, length);
     if (size < 0) return Step::corrupt;
   }
   drop(lane.reader, uint32_t(length));
   const auto difference = uint32_t(receive_extend(lane.reader, size));
-  int32_t& predictor = progress.span->predictors[block.component];
   predictor = int32_t(uint32_t(predictor) + difference);
   lane.block[0] = int16_t(predictor);
+  look_ahead(progress, progress.next);
   return Step::go_on;
 }
 
@@ -112,7 +125,7 @@ PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
   progress.span = span;
   progress.layout = queue.layout;
   progress.last = &queue.scratch_last;
-  progress.block_in_mcu = 0;
+  look_ahead(progress, queue.layout->blocks);
   progress.blocks_left = span->skip * queue.layout->count;
   progress.step = 0;
   lane.reader = {0, 0, span->data + (span->bit >> 3)};
@@ -128,13 +141,12 @@ PENSTOCK_INLINE Step end_span(const Lane& lane, Span& span) {
   return span.bit > uint64_t(span.end - span.data) * 8 ? Step::truncated : Step::span_done;
 }
 
-PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, uint32_t last) {
+PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, size_t last) {
   *progress.last = uint8_t(last);
   // intentional: `next` runs up to 8 bytes ahead of the bits used; end_span checks to the bit.
   if (lane.reader.next > progress.span->end + 8) return Step::truncated;
   lane.block += progress.step * kBlockSize;
   progress.last += progress.step;
-  if (++progress.block_in_mcu == progress.layout->count) progress.block_in_mcu = 0;
   if (--progress.blocks_left == 0) {
     if (progress.step != 0 || progress.span->keep == 0) return end_span(lane, *progress.span);
     begin_kept(lane, progress);
@@ -142,56 +154,59 @@ PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, uint32_t last) {
   return begin_block(lane, progress);
 }
 
-PENSTOCK_INLINE void store(Lane& lane, uint32_t index, int32_t value) {
-  lane.block[kNaturalOrder[index]] = int16_t(value);
+PENSTOCK_INLINE int16_t& coefficient(const Lane& lane, size_t index) {
+  return lane.block[lane.table->natural_order[index]];
 }
 
-PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, uint32_t hint) {
+// One symbol of any size. `length` is that of its code, or 0 if neither is known.
+PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, int length, int symbol) {
   refill(lane.reader);
-  int length = int(hint >> 8), symbol = int(hint & 0xFF);
   if (length == 0) {
-    symbol =
-        long_code(*progress.layout->blocks[progress.block_in_mcu].ac, lane.reader.bits, length);
+    symbol = find_symbol(lane.table->codes, lane.reader.bits, length);
     if (symbol < 0) return Step::corrupt;
   }
   drop(lane.reader, uint32_t(length));
   const int size = symbol & 15, run = symbol >> 4;
   if (size == 0 && run != 15) return end_block(lane, progress, lane.index);
   const int32_t value = receive_extend(lane.reader, size);
-  lane.index += uint32_t(run) + 1;
+  lane.index += size_t(run) + 1;
   if (lane.index > 63) return Step::corrupt;
-  store(lane, lane.index, value);
+  coefficient(lane, lane.index) = int16_t(value);
   return lane.index < 63 ? Step::go_on : end_block(lane, progress, 63);
 }
 
+PENSTOCK_INLINE size_t position(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
+
 // Whatever is not one or two short symbols inside a block.
-PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress, uint64_t entry) {
-  const uint32_t first = lane.index + uint32_t(entry >> 24 & 0xFF);
-  if (first >= kLongSymbol) return decode_long(lane, progress, uint32_t(entry >> 32 & 0xFFFF));
-  if (first >= 63) {
-    drop(lane.reader, uint32_t(entry >> 16 & 0xFF));
-    if (first >= kEndOfBlock) return end_block(lane, progress, lane.index);
-    if (first > 63) return Step::corrupt;
-    store(lane, 63, int32_t(entry >> 32));
-    return end_block(lane, progress, 63);
-  }
-  store(lane, first, int32_t(entry >> 32));
-  drop(lane.reader, uint32_t(entry & 0xFF));
-  if (lane.index + uint32_t(entry >> 8 & 0xFF) > 63) return Step::corrupt;
-  store(lane, 63, int32_t(entry >> 48));
-  return end_block(lane, progress, 63);
+PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress) {
+  const AcEntry entry = lane.table->look[position(lane)];
+  if (entry.advance >= kLongSymbol)
+    return decode_long(lane, progress, entry.first_advance, uint8_t(entry.value));
+  // Before an end of block; beyond 63, by wrapping, if there is none. An index of 63 ends the block
+  // by itself, and what follows belongs to the next: symbols are then taken one by one.
+  const size_t last = lane.index + entry.advance - kEndOfBlock;
+  if (last >= 63) return decode_long(lane, progress, 0, 0);
+  // Added, not stored: missing symbols are zeros on top of the last coefficient.
+  coefficient(lane, lane.index + entry.first_advance) += entry.first_value;
+  coefficient(lane, last) += entry.value;
+  drop(lane.reader, lane.table->length[position(lane)]);
+  return end_block(lane, progress, last);
 }
 
-// One look at the table. False, and nothing done, if the entry is for decode_rare.
-PENSTOCK_INLINE bool decode_short(Lane& lane, uint64_t& entry) {
-  std::memcpy(&entry, lane.look + (lane.reader.bits >> (64 - kLookBits)), 8);
-  const uint32_t first = lane.index + uint32_t(entry >> 24 & 0xFF);
-  const uint32_t index = lane.index + uint32_t(entry >> 8 & 0xFF);
+// One look at the table. False, and nothing done, if it is for decode_rare.
+PENSTOCK_INLINE bool decode_short(Lane& lane) {
+  const size_t at = position(lane);
+  // intentional: one load for each member, which is cheaper than to take a word apart.
+  const AcEntry& entry = lane.table->look[at];
+  const size_t first = lane.index + entry.first_advance;
+  const size_t index = lane.index + entry.advance;
   if (__builtin_expect(index >= 63, 0)) return false;
   lane.index = index;
-  store(lane, first, int32_t(entry >> 32));
-  store(lane, index, int32_t(entry >> 48));
-  drop(lane.reader, uint32_t(entry & 0xFF));
+  const uint8_t length = lane.table->length[at];
+  const int16_t first_value = entry.first_value, value = entry.value;
+  coefficient(lane, first) = first_value;
+  coefficient(lane, index) = value;
+  drop(lane.reader, length);
   return true;
 }
 
@@ -202,9 +217,8 @@ PENSTOCK_INLINE Status status_of(Step step) {
 }
 
 // Goes on with the next span when one is done.
-PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, uint64_t entry,
-                                         Queue& queue) {
-  const Step step = decode_rare(lane, progress, entry);
+PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, Queue& queue) {
+  const Step step = decode_rare(lane, progress);
   if (step == Step::span_done && queue.next != queue.end) return begin_span(lane, progress, queue);
   return step;
 }
@@ -212,36 +226,33 @@ PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, uint64_
 // intentional: the looks between two refills are written out, for a loop around them would be one
 // more branch to predict, and its count is not in step with the blocks.
 PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
-  uint64_t entry;
   for (;;) {
     refill(lane.reader);
-    if (decode_short(lane, entry) && decode_short(lane, entry) && decode_short(lane, entry) &&
-        decode_short(lane, entry) && decode_short(lane, entry))
+    if (decode_short(lane) && decode_short(lane) && decode_short(lane) && decode_short(lane) &&
+        decode_short(lane))
       continue;
-    const Step step = decode_rare_or_next(lane, progress, entry, queue);
+    const Step step = decode_rare_or_next(lane, progress, queue);
     if (step != Step::go_on) return status_of(step);
   }
 }
 
 PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& progress_b,
                                Queue& queue) {
-  uint64_t entry;
   bool a_short;
   for (;;) {
     refill(a.reader);
     refill(b.reader);
-    if ((a_short = decode_short(a, entry)) && decode_short(b, entry) &&
-        (a_short = decode_short(a, entry)) && decode_short(b, entry) &&
-        (a_short = decode_short(a, entry)) && decode_short(b, entry) &&
-        (a_short = decode_short(a, entry)) && decode_short(b, entry) &&
-        (a_short = decode_short(a, entry)) && decode_short(b, entry))
+    if ((a_short = decode_short(a)) && decode_short(b) && (a_short = decode_short(a)) &&
+        decode_short(b) && (a_short = decode_short(a)) && decode_short(b) &&
+        (a_short = decode_short(a)) && decode_short(b) && (a_short = decode_short(a)) &&
+        decode_short(b))
       continue;
     if (!a_short) {
-      const Step step = decode_rare_or_next(a, progress_a, entry, queue);
+      const Step step = decode_rare_or_next(a, progress_a, queue);
       if (step == Step::span_done) return run_one(b, progress_b, queue);
       if (step != Step::go_on) return status_of(step);
     } else {
-      const Step step = decode_rare_or_next(b, progress_b, entry, queue);
+      const Step step = decode_rare_or_next(b, progress_b, queue);
       if (step == Step::span_done) return run_one(a, progress_a, queue);
       if (step != Step::go_on) return status_of(step);
     }

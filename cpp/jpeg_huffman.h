@@ -7,9 +7,11 @@
 
 namespace penstock {
 
+// Tables are small on purpose: they share the nearest cache with coefficients and samples.
+constexpr int kDcLookBits = 9;
 constexpr int kLookBits = 11;
 
-struct HuffmanTable {
+struct HuffmanCodes {
   // Codes of `length` bits, left-aligned to 16, lie below limit[length]; symbol_offset turns such
   // a code into an index of `symbols`.
   uint32_t limit[17];
@@ -18,31 +20,32 @@ struct HuffmanTable {
 };
 
 // Entries: bits 0-7 the length of the code, 8-15 how many bits of difference follow. A length of 0
-// means that the code is longer than kLookBits.
-struct DcTable : HuffmanTable {
-  alignas(64) uint16_t look[1 << kLookBits];
+// means that the code is longer than kDcLookBits.
+struct DcTable {
+  alignas(64) uint16_t look[1 << kDcLookBits];
+  HuffmanCodes codes;
 };
 
-// Up to two whole symbols, as far as they fit into kLookBits; an end of block is always alone. A
+// Up to two whole symbols and an end of block behind them, as far as they fit into kLookBits. A
 // symbol takes the bits of its code and of its value, and advances the zigzag index. Advances are
-// chosen so that one comparison tells the common case from all others: see kEndOfBlock and
-// kLongSymbol. A lone symbol stands twice.
+// chosen so that one comparison tells the common case from all others. A lone symbol stands twice,
+// or, before an end of block, is followed by a zero in the same place.
 struct AcEntry {
-  uint8_t length;        // bits of both
-  uint8_t advance;       // of both
-  uint8_t first_length;  // of the first alone
-  uint8_t first_advance;
-  int16_t first_value, value;  // the value of the last symbol; for long ones code length and symbol
+  uint8_t advance;  // of all: kEndOfBlock more with an end of block, kLongSymbol for a long symbol
+  uint8_t first_advance;      // of the first symbol; of a long one the length of its code, if known
+  int8_t first_value, value;  // of the first and of the last symbol; of a long one the symbol
 };
-// The decoder reads an entry as one word and takes it apart by shifts.
-static_assert(sizeof(AcEntry) == 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-struct AcTable : HuffmanTable {
+// All that a look needs lies near one address, which saves the decoder registers.
+struct AcTable {
   alignas(64) AcEntry look[1 << kLookBits];
+  uint8_t length[1 << kLookBits];     // bits of all that is in an entry
+  uint8_t natural_order[kBlockSize];  // a copy of kNaturalOrder
+  HuffmanCodes codes;
 };
 
-constexpr int kEndOfBlock = 128;  // advance of an end of block
-constexpr int kLongSymbol = 192;  // advance of an entry that needs a second look
+constexpr int kEndOfBlock = 128;
+constexpr int kLongSymbol = 192;  // needs a second look: too many bits, or too great a value
 
 Status build_dc_table(const HuffmanSpec& spec, DcTable& table);
 Status build_ac_table(const HuffmanSpec& spec, AcTable& table);
