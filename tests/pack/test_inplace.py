@@ -117,3 +117,13 @@ def test_compressed_and_missing_tars_are_refused_with_a_reason(
         )
     with pytest.raises(SourceError, match="no .tar files"):
         penstock.index_tars(tmp_path)
+
+
+def test_a_file_of_someone_elses_beside_the_tars_is_not_overwritten(
+    shared: Path, tmp_path: Path
+) -> None:
+    shutil.copyfile(shared / "fixtures" / "hostile" / "tar" / "good.tar", tmp_path / "good.tar")
+    (tmp_path / "good.arrow").write_bytes(b"precious")
+    with pytest.raises(PackError, match=r"good\.arrow: exists and is not an index"):
+        penstock.index_tars(tmp_path)
+    assert (tmp_path / "good.arrow").read_bytes() == b"precious"

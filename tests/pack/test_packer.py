@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import os
 import tempfile
 import warnings
 from pathlib import Path
@@ -211,3 +212,13 @@ def test_wrong_options_are_value_errors_that_name_them(
 ) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         penstock.pack_dataset(folder, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+
+
+def test_a_class_whose_name_is_not_utf8_is_packed_and_read(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path / "in") + b"/caf\xe9"
+    os.makedirs(folder)
+    with open(folder + b"/1.jpg", "wb") as file:
+        file.write(encode(8, 8))
+    penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
+    dataset = penstock.open_dataset(tmp_path / "out")
+    assert (dataset.classes, dataset[0].key) == (["caf\udce9"], "caf%E9/1")
