@@ -13,7 +13,7 @@ from penstock.errors import (
 from penstock.formats.detect import open_source
 from penstock.pack.encode import Encode
 from penstock.pack.export import export_samples
-from penstock.pack.inplace import index_dataset, index_tars
+from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.shrink import Shrink
 from penstock.pack.verify import Problem, verify_dataset
@@ -47,7 +47,6 @@ __all__ = [
     "WorkerError",
     "export_samples",
     "index_dataset",
-    "index_tars",
     "open_dataset",
     "open_source",
     "pack_dataset",

@@ -111,14 +111,12 @@ def test_decoded_arrays_are_not_indexed_but_packed(shared: Path, tmp_path: Path)
 
 
 def test_a_video_packed_into_a_tar_can_be_indexed_again(shared: Path, tmp_path: Path) -> None:
-    from penstock import index_tars
-
     pack_dataset(shared / "fixtures/gulp", tmp_path / "p", order="source")
     before = list(open_dataset(tmp_path / "p"))
     for path in tmp_path.glob("p/*"):
         if path.suffix != ".tar":
             path.unlink()
-    index_tars(tmp_path / "p")
+    index_dataset(tmp_path / "p")
     after = list(open_dataset(tmp_path / "p"))
     assert [s.split_frames() for s in after] == [s.split_frames() for s in before]
     assert [s.label for s in after] == [s.label for s in before]

@@ -25,7 +25,7 @@ def expected_samples(folder: Path) -> list[tuple[str, dict[str, str]]]:
 @pytest.mark.parametrize("name", ["webdataset", "webdataset-dense"])
 def test_webdataset_tars_are_read_where_they_are(shared: Path, tmp_path: Path, name: str) -> None:
     folder = shared / "fixtures" / name
-    penstock.index_tars(folder, out=tmp_path / "index")
+    penstock.index_dataset(folder, out=tmp_path / "index")
     dataset = penstock.open_dataset(tmp_path / "index")
     found = [
         (s.key, {field: hashlib.sha256(data).hexdigest() for field, data in s.items()})
@@ -36,7 +36,7 @@ def test_webdataset_tars_are_read_where_they_are(shared: Path, tmp_path: Path, n
 
 
 def test_labels_come_from_cls_and_sizes_from_the_images(shared: Path, tmp_path: Path) -> None:
-    penstock.index_tars(shared / "fixtures" / "webdataset", out=tmp_path)
+    penstock.index_dataset(shared / "fixtures" / "webdataset", out=tmp_path)
     index = penstock.open_dataset(tmp_path).index
     expected = json.loads((shared / "fixtures" / "webdataset" / "expected.json").read_text())
     labels = [s["label"] for file in expected["files"] for s in file["samples"]]
@@ -49,13 +49,13 @@ def test_index_and_manifest_lie_beside_the_tars_unless_told_otherwise(
 ) -> None:
     for tar in (shared / "fixtures" / "webdataset").glob("*.tar"):
         shutil.copyfile(tar, tmp_path / tar.name)
-    penstock.index_tars(tmp_path)
+    penstock.index_dataset(tmp_path)
     assert (tmp_path / "train-000000.arrow").exists()
     (tmp_path.parent / "moved").mkdir()
     moved = tmp_path.rename(tmp_path.parent / "moved" / "here")
     assert len(penstock.open_dataset(moved)) == 120
     with pytest.raises(PackError, match="exists already"):
-        penstock.index_tars(moved)
+        penstock.index_dataset(moved)
 
 
 HOSTILE = {
@@ -75,7 +75,7 @@ def test_hostile_tars_are_named_errors_and_leave_no_manifest(
     shared: Path, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(SourceError, match=f"{name}.*{HOSTILE[name]}"):
-        penstock.index_tars(shared / "fixtures" / "hostile" / "tar" / name, out=tmp_path)
+        penstock.index_dataset(shared / "fixtures" / "hostile" / "tar" / name, out=tmp_path)
     assert not (tmp_path / "penstock.json").exists()
 
 
@@ -92,7 +92,7 @@ READABLE = {
 def test_odd_but_sound_tars_are_read_without_touching_anything_else(
     shared: Path, tmp_path: Path, name: str
 ) -> None:
-    penstock.index_tars(shared / "fixtures" / "hostile" / "tar" / name, out=tmp_path / "index")
+    penstock.index_dataset(shared / "fixtures" / "hostile" / "tar" / name, out=tmp_path / "index")
     dataset = penstock.open_dataset(tmp_path / "index")
     assert len(list(dataset)) == READABLE[name]
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == sorted(
@@ -102,7 +102,7 @@ def test_odd_but_sound_tars_are_read_without_touching_anything_else(
 
 def test_damaged_images_are_marked_in_the_index(shared: Path, tmp_path: Path) -> None:
     tar = shared / "fixtures" / "hostile" / "tar" / "bad-images.tar"
-    penstock.index_tars(tar, out=tmp_path)
+    penstock.index_dataset(tar, out=tmp_path)
     kinds = penstock.open_dataset(tmp_path).index["jpg.kind"].to_pylist()
     assert kinds[0] == kinds[-1] == "baseline"
     assert "damaged" in kinds and "png" in kinds
@@ -112,11 +112,11 @@ def test_compressed_and_missing_tars_are_refused_with_a_reason(
     shared: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(SourceError, match="unpack compressed ones first"):
-        penstock.index_tars(
+        penstock.index_dataset(
             shared / "fixtures" / "hostile" / "tar" / "truncated-gzip.tar.gz", out=tmp_path
         )
     with pytest.raises(SourceError, match="no .tar files"):
-        penstock.index_tars(tmp_path)
+        penstock.index_dataset(tmp_path, format="webdataset")
 
 
 def test_a_file_of_someone_elses_beside_the_tars_is_not_overwritten(
@@ -125,5 +125,5 @@ def test_a_file_of_someone_elses_beside_the_tars_is_not_overwritten(
     shutil.copyfile(shared / "fixtures" / "hostile" / "tar" / "good.tar", tmp_path / "good.tar")
     (tmp_path / "good.arrow").write_bytes(b"precious")
     with pytest.raises(PackError, match=r"good\.arrow: exists and is not an index"):
-        penstock.index_tars(tmp_path)
+        penstock.index_dataset(tmp_path)
     assert (tmp_path / "good.arrow").read_bytes() == b"precious"

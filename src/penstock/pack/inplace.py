@@ -79,21 +79,6 @@ def index_dataset(
     return index_source(source, out=out, on_error=on_error, workers=workers, watcher=watcher)
 
 
-def index_tars(
-    path: str | os.PathLike[str],
-    *,
-    out: str | os.PathLike[str] | None = None,
-    workers: int | None = None,
-    watcher: Watcher | None = None,
-) -> Manifest:
-    """Indexes a tar, or all tars of a folder, in WebDataset's naming; they are not rewritten.
-
-    Index and manifest go beside them, or into the folder `out`.
-    """
-    tars, root = _find_tars(Path(path))
-    return _index_tars(tars, root, out, workers, watcher)
-
-
 def index_source(
     source: PlacedSource,
     *,
@@ -215,22 +200,6 @@ def _index_tars(
         return result
 
     return _finish(_run(index_one, tars, workers), root, target)
-
-
-def _find_tars(path: Path) -> tuple[list[Path], Path]:
-    if path.is_dir():
-        tars = sorted(path.glob("*.tar"))
-        compressed = sorted([*path.glob("*.tar.*"), *path.glob("*.tgz")])
-        if not tars and compressed:
-            path = compressed[0]
-        elif not tars:
-            raise SourceError(f"{path}: no .tar files in it")
-        else:
-            return tars, path
-    _check_plain(path)
-    if not path.is_file():
-        raise SourceError(f"{path}: no such file")
-    return [path], path.parent
 
 
 def _check_plain(tar: Path) -> None:
