@@ -62,7 +62,6 @@ struct JpegDecoder::State {
   SeekTable seek;
   Planes planes;
   Buffer<int16_t> coefficients;
-  Buffer<uint8_t> last;
   InverseDct transform = nullptr;
   JpegStages* stages = nullptr;
   Stopwatch stopwatch;
@@ -81,13 +80,11 @@ void JpegDecoder::State::reserve(Columns columns, int32_t rows) {
       size_t(columns.right - columns.left) * size_t(scan.blocks_per_mcu()) * size_t(rows);
   // One block more: the partner of the last block of an odd row.
   coefficients.reserve_zeroed((blocks + 1) * kBlockSize);
-  last.reserve_zeroed(blocks + 1);
 }
 
 // Coefficients of one MCU row, which begin at `block`, to samples.
 void JpegDecoder::State::transform_row(int32_t row, Columns columns, size_t block) {
   int16_t* base = coefficients.data() + block * kBlockSize;
-  const uint8_t* base_last = last.data() + block;
   const int per_mcu = scan.blocks_per_mcu();
   int16_t nothing[kBlockSize] = {};
   for (int i = 0; i < scan.part_count(); ++i) {
@@ -103,10 +100,9 @@ void JpegDecoder::State::transform_row(int32_t row, Columns columns, size_t bloc
       for (int32_t col = 0; col < count; col += 2, out += 16) {
         const size_t left = index(col), right = index(col + 1);
         if (col + 1 < count)
-          transform(base + left * kBlockSize, base + right * kBlockSize, quant,
-                    std::max(base_last[left], base_last[right]), out, stride);
+          transform(base + left * kBlockSize, base + right * kBlockSize, quant, out, stride);
         else
-          transform(base + left * kBlockSize, nothing, quant, base_last[left], out, stride);
+          transform(base + left * kBlockSize, nothing, quant, out, stride);
       }
     }
   }
@@ -120,7 +116,7 @@ Status JpegDecoder::State::decode_sequential(Box box, Region region, uint8_t* ou
   reserve(columns, 1);
   planes.begin(headers, box, region, 1);
   for (int32_t row = region.top; row < region.bottom; ++row) {
-    status = scan.decode_row(row, columns, coefficients.data(), last.data());
+    status = scan.decode_row(row, columns, coefficients.data());
     if (status != Status::ok) return status;
     stopwatch.add_to(&JpegStages::entropy_ns);
     planes.move_to(row);
@@ -139,7 +135,7 @@ Status JpegDecoder::State::decode_seeking(Box box, Region region, uint8_t* out, 
   for (int32_t top = region.top; top < region.bottom; top += kSeekStrip) {
     const int32_t bottom = std::min(top + kSeekStrip, region.bottom);
     const Status status =
-        scan.decode_rows(seek, top, bottom, columns, coefficients.data(), last.data());
+        scan.decode_rows(seek, top, bottom, columns, coefficients.data());
     if (status != Status::ok) return status;
     stopwatch.add_to(&JpegStages::entropy_ns);
     planes.move_to(top);
@@ -162,7 +158,7 @@ Status JpegDecoder::State::decode_scan_rows(Region region) {
   Status status = scan.begin_sequential();
   const int32_t bottom = std::min(region.bottom * v, scan.mcu_rows());
   for (int32_t row = region.top * v; row < bottom && status == Status::ok; ++row) {
-    status = scan.decode_row(row, columns, coefficients.data(), last.data());
+    status = scan.decode_row(row, columns, coefficients.data());
     if (status == Status::ok) transform_row(row, columns, 0);
   }
   return status;

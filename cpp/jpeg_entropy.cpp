@@ -56,7 +56,6 @@ __attribute__((noinline)) int find_symbol(const HuffmanCodes& codes, uint64_t bi
 // What is needed once a block only, so that the registers are left to the rest.
 struct Progress {
   Span* span = nullptr;
-  uint8_t* last = nullptr;
   const McuLayout::Block* next = nullptr;  // the block to come, and its tables, known in time
   const DcTable* dc = nullptr;
   const AcTable* ac = nullptr;
@@ -79,7 +78,6 @@ struct Queue {
   Span* next;
   Span* end;
   int16_t scratch[kBlockSize];
-  uint8_t scratch_last;
 };
 
 enum class Step { go_on, span_done, corrupt, truncated };
@@ -115,7 +113,6 @@ PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress) {
 
 PENSTOCK_INLINE void begin_kept(Lane& lane, Progress& progress) {
   progress.blocks_left = progress.span->keep * progress.layout->count;
-  progress.last = progress.span->last;
   progress.step = 1;
   lane.block = progress.span->coefficients;
 }
@@ -124,7 +121,6 @@ PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
   Span* span = queue.next++;
   progress.span = span;
   progress.layout = queue.layout;
-  progress.last = &queue.scratch_last;
   look_ahead(progress, queue.layout->blocks);
   progress.blocks_left = span->skip * queue.layout->count;
   progress.step = 0;
@@ -141,12 +137,10 @@ PENSTOCK_INLINE Step end_span(const Lane& lane, Span& span) {
   return span.bit > uint64_t(span.end - span.data) * 8 ? Step::truncated : Step::span_done;
 }
 
-PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, size_t last) {
-  *progress.last = uint8_t(last);
+PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress) {
   // intentional: `next` runs up to 8 bytes ahead of the bits used; end_span checks to the bit.
   if (lane.reader.next > progress.span->end + 8) return Step::truncated;
   lane.block += progress.step * kBlockSize;
-  progress.last += progress.step;
   if (--progress.blocks_left == 0) {
     if (progress.step != 0 || progress.span->keep == 0) return end_span(lane, *progress.span);
     begin_kept(lane, progress);
@@ -167,12 +161,12 @@ PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, int length, int
   }
   drop(lane.reader, uint32_t(length));
   const int size = symbol & 15, run = symbol >> 4;
-  if (size == 0 && run != 15) return end_block(lane, progress, lane.index);
+  if (size == 0 && run != 15) return end_block(lane, progress);
   const int32_t value = receive_extend(lane.reader, size);
   lane.index += size_t(run) + 1;
   if (lane.index > 63) return Step::corrupt;
   coefficient(lane, lane.index) = int16_t(value);
-  return lane.index < 63 ? Step::go_on : end_block(lane, progress, 63);
+  return lane.index < 63 ? Step::go_on : end_block(lane, progress);
 }
 
 PENSTOCK_INLINE size_t position(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
@@ -190,7 +184,7 @@ PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress) {
   coefficient(lane, lane.index + entry.first_advance) += entry.first_value;
   coefficient(lane, last) += entry.value;
   drop(lane.reader, lane.table->length[position(lane)]);
-  return end_block(lane, progress, last);
+  return end_block(lane, progress);
 }
 
 // One look at the table. False, and nothing done, if it is for decode_rare.

@@ -28,7 +28,6 @@ struct Span {
   int32_t skip = 0;                                // so many MCUs are decoded, but not kept,
   int32_t keep = 0;                                // then so many are kept:
   int16_t* coefficients = nullptr;  // [keep][blocks of an MCU][64], row-major; zero before
-  uint8_t* last = nullptr;          // [keep][blocks]: the zigzag index behind which all are zero
 };
 
 // A block read from beyond the end is noticed only when it is complete: 64 symbols of 31 bits.

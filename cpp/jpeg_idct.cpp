@@ -17,9 +17,6 @@ namespace {
 constexpr int kPass1Shift = 11;  // leaves 2 fractional bits between the passes
 constexpr int kPass2Shift = 18;
 
-// Zigzag indices up to 9 lie in the upper left 4x4 coefficients.
-constexpr int kLastOfCorner = 9;
-
 // Rows below the first are zero: libjpeg-turbo's SIMD code shifts at 16 bits here, which wraps.
 uint8_t dc_sample(int16_t coefficient, int16_t quant) {
   const auto scaled = int16_t(uint16_t(uint16_t(coefficient) * uint32_t(uint16_t(quant))) << 2);
@@ -110,13 +107,8 @@ void transform_block(int16_t* block, const int16_t* quant, uint8_t* out, size_t 
   std::memset(block, 0, 64 * sizeof(int16_t));
 }
 
-void inverse_dct_portable(int16_t* left, int16_t* right, const int16_t* quant, int last,
-                          uint8_t* out, size_t stride) {
-  if (last == 0) {
-    fill_dc(dc_sample(left[0], quant[0]), dc_sample(right[0], quant[0]), out, stride);
-    left[0] = right[0] = 0;
-    return;
-  }
+void inverse_dct_portable(int16_t* left, int16_t* right, const int16_t* quant, uint8_t* out,
+                          size_t stride) {
   transform_block(left, quant, out, stride);
   transform_block(right, quant, out + 8, stride);
 }
@@ -220,11 +212,20 @@ TARGET void transpose(__m256i (&row)[8]) {
   }
 }
 
-TARGET __m256i load_row(const int16_t* left, const int16_t* right, const int16_t* quant, int y) {
+TARGET __m256i load_row(const int16_t* left, const int16_t* right, int y) {
   const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(left + 8 * y));
   const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(right + 8 * y));
-  const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quant + 8 * y));
-  return _mm256_mullo_epi16(_mm256_set_m128i(b, a), _mm256_broadcastsi128_si256(q));
+  return _mm256_set_m128i(b, a);
+}
+
+TARGET __m256i dequantise(__m256i row, const int16_t* quant) {
+  const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quant));
+  return _mm256_mullo_epi16(row, _mm256_broadcastsi128_si256(q));
+}
+
+TARGET void clear_rows(int16_t* block, int begin, int end) {
+  for (int y = begin; y < end; y += 2)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(block + 8 * y), _mm256_setzero_si256());
 }
 
 // Columns in, rows of bytes out: transposed after packing, when there is half as much to move.
@@ -247,13 +248,12 @@ TARGET void store_columns(const __m256i (&column)[8], uint8_t* out, size_t strid
   }
 }
 
+// `row` holds the coefficients; with `corner`, only the upper left 4x4 of them are not zero.
 template <bool corner>
-TARGET void transform_pair(int16_t* left, int16_t* right, const int16_t* quant, uint8_t* out,
-                           size_t stride) {
+TARGET void transform_pair(__m256i (&row)[8], int16_t* left, int16_t* right, const int16_t* quant,
+                           uint8_t* out, size_t stride) {
   constexpr int rows = corner ? 4 : 8;
-  __m256i row[8];
-  for (int y = 0; y < rows; ++y) row[y] = load_row(left, right, quant, y);
-  for (int y = rows; y < 8; ++y) row[y] = _mm256_setzero_si256();
+  for (int y = 0; y < rows; ++y) row[y] = dequantise(row[y], quant + 8 * y);
   // Beyond 8191 the result depends on whether the rows below are zero: see dc_sample.
   const __m256i excess = _mm256_subs_epu16(_mm256_add_epi16(row[0], _mm256_set1_epi16(8192)),
                                            _mm256_set1_epi16(16383));
@@ -262,9 +262,8 @@ TARGET void transform_pair(int16_t* left, int16_t* right, const int16_t* quant, 
     transform_block(right, quant, out + 8, stride);
     return;
   }
-  for (int16_t* block : {left, right})
-    for (int y = 0; y < rows; y += 2)
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(block + 8 * y), _mm256_setzero_si256());
+  clear_rows(left, 0, rows);
+  clear_rows(right, 0, rows);
   transform<kPass1Shift, corner>(row);
   transpose(row);
   transform<kPass2Shift, corner>(row);
@@ -272,14 +271,24 @@ TARGET void transform_pair(int16_t* left, int16_t* right, const int16_t* quant, 
 }
 
 PENSTOCK_TARGET_AVX2 void inverse_dct_avx2(int16_t* left, int16_t* right, const int16_t* quant,
-                                           int last, uint8_t* out, size_t stride) {
-  if (last == 0) {
+                                           uint8_t* out, size_t stride) {
+  const __m256i right_half = _mm256_setr_epi64x(0, -1, 0, -1);
+  const __m256i but_dc = _mm256_setr_epi64x(~0xFFFFLL, -1, ~0xFFFFLL, -1);
+  __m256i row[8];
+  for (int y = 0; y < 8; ++y) row[y] = load_row(left, right, y);
+  const __m256i middle = _mm256_or_si256(_mm256_or_si256(row[1], row[2]), row[3]);
+  const __m256i below = _mm256_or_si256(_mm256_or_si256(row[4], row[5]),
+                                        _mm256_or_si256(row[6], row[7]));
+  const __m256i top = _mm256_or_si256(row[0], middle);
+  if (!_mm256_testz_si256(_mm256_or_si256(below, _mm256_and_si256(top, right_half)),
+                          _mm256_set1_epi8(-1))) {
+    transform_pair<false>(row, left, right, quant, out, stride);
+  } else if (!_mm256_testz_si256(_mm256_or_si256(middle, _mm256_and_si256(row[0], but_dc)),
+                                 _mm256_set1_epi8(-1))) {
+    transform_pair<true>(row, left, right, quant, out, stride);
+  } else {
     fill_dc(dc_sample(left[0], quant[0]), dc_sample(right[0], quant[0]), out, stride);
     left[0] = right[0] = 0;
-  } else if (last <= kLastOfCorner) {
-    transform_pair<true>(left, right, quant, out, stride);
-  } else {
-    transform_pair<false>(left, right, quant, out, stride);
   }
 }
 

@@ -8,9 +8,9 @@
 namespace penstock {
 
 // Two blocks at a time: `left` and `right` (64 row-major coefficients each) become 8 rows of 16
-// samples. `last` is the higher zigzag index behind which both are zero. Clears both blocks.
-using InverseDct = void (*)(int16_t* left, int16_t* right, const int16_t* quant, int last,
-                            uint8_t* out, size_t stride);
+// samples. Clears both blocks.
+using InverseDct = void (*)(int16_t* left, int16_t* right, const int16_t* quant, uint8_t* out,
+                            size_t stride);
 
 // The fastest variant for this CPU.
 InverseDct inverse_dct();

@@ -77,18 +77,17 @@ Status ScanDecoder::begin_sequential() {
   return Status::ok;
 }
 
-Status ScanDecoder::decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients, uint8_t* last) {
+Status ScanDecoder::decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients) {
   span_.skip = skip;
   span_.keep = keep;
   span_.coefficients = coefficients;
-  span_.last = last;
   mcu_ += skip + keep;
   const Status status = decode_spans(layout_, &span_, 1);
   // The data stop early: at a marker that does not belong there, or at the end of the file.
   return status == Status::truncated && marker_found_ ? Status::corrupt : status;
 }
 
-Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficients, uint8_t* last) {
+Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficients) {
   int64_t target = int64_t(row) * mcu_cols_ + columns.left;
   const int64_t end = target + columns.right - columns.left;
   const int64_t interval = restart_interval_ ? restart_interval_ : int64_t(mcu_cols_) * mcu_rows_;
@@ -106,10 +105,9 @@ Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficien
     const int64_t stop = std::min(end, (mcu_ / interval + 1) * interval);
     const auto skip = int32_t(std::max<int64_t>(target - mcu_, 0));
     const auto keep = int32_t(stop - mcu_ - skip);
-    const Status status = decode_mcus(skip, keep, coefficients, last);
+    const Status status = decode_mcus(skip, keep, coefficients);
     if (status != Status::ok) return status;
     coefficients += size_t(keep) * layout_.count * kBlockSize;
-    last += size_t(keep) * layout_.count;
     target = mcu_;
   }
   return Status::ok;
@@ -118,7 +116,7 @@ Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficien
 // Queues the spans of one row. Its pieces are unstuffed behind each other, so that the end of one
 // and the beginning of the next can be compared.
 bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
-                          int16_t* coefficients, uint8_t* last, uint8_t*& stream) {
+                          int16_t* coefficients, uint8_t*& stream) {
   const int32_t first = columns.left / table.step, stop = divide_up(columns.right, table.step);
   const size_t base = size_t(row) * table.per_row;
   const size_t row_span = spans_.size();
@@ -138,10 +136,8 @@ bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
     span.skip = std::max(columns.left - begin, 0);
     span.keep = std::min(end, columns.right) - begin - span.skip;
     span.coefficients = coefficients;
-    span.last = last;
     stream += part.written;
     coefficients += size_t(span.keep) * layout_.count * kBlockSize;
-    last += size_t(span.keep) * layout_.count;
     spans_.push_back(span);
     Check check{0, nullptr};
     if (has_next && end <= columns.right) {
@@ -157,7 +153,7 @@ bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
 }
 
 Status ScanDecoder::decode_rows(const SeekTable& table, int32_t top, int32_t bottom,
-                                Columns columns, int16_t* coefficients, uint8_t* last) {
+                                Columns columns, int16_t* coefficients) {
   spans_.clear();
   checks_.clear();
   const size_t first = size_t(top) * table.per_row, stop = size_t(bottom) * table.per_row;
@@ -168,7 +164,7 @@ Status ScanDecoder::decode_rows(const SeekTable& table, int32_t top, int32_t bot
   const size_t row_blocks = size_t(columns.right - columns.left) * size_t(layout_.count);
   for (int32_t row = top; row < bottom; ++row) {
     const size_t block = row_blocks * size_t(row - top);
-    if (!add_row(table, row, columns, coefficients + block * kBlockSize, last + block, stream))
+    if (!add_row(table, row, columns, coefficients + block * kBlockSize, stream))
       return Status::corrupt;
   }
   std::memset(stream, 0, kSpanPadding);
@@ -193,7 +189,7 @@ Status ScanDecoder::find_entries(SeekTable& table) {
       entry.bit = span_.bit;
       std::copy_n(span_.predictors, kMaxComponents, entry.predictors);
       table.entries.push_back(entry);
-      status = decode_mcus(std::min(table.step, mcu_cols_ - col), 0, nullptr, nullptr);
+      status = decode_mcus(std::min(table.step, mcu_cols_ - col), 0, nullptr);
     }
   if (status == Status::ok) restore_stuffing(table);
   return status;

@@ -35,14 +35,14 @@ class ScanDecoder {
 
   // Without a seek table: rows must be asked for from top to bottom.
   Status begin_sequential();
-  Status decode_row(int32_t row, Columns columns, int16_t* coefficients, uint8_t* last);
+  Status decode_row(int32_t row, Columns columns, int16_t* coefficients);
   // Where the scan's data end, known after begin_sequential().
   size_t end() const { return end_; }
 
-  // With a seek table: any rows [top, bottom) at once. `coefficients` and `last` as above, row
-  // after row. Status::corrupt or truncated may as well be the table's fault.
+  // With a seek table: any rows [top, bottom) at once. Status::corrupt or truncated may as
+  // well be the table's fault.
   Status decode_rows(const SeekTable& table, int32_t top, int32_t bottom, Columns columns,
-                     int16_t* coefficients, uint8_t* last);
+                     int16_t* coefficients);
 
   // The entry points of a scan that can_seek(), one for each step, in `table`.
   Status find_entries(SeekTable& table);
@@ -53,9 +53,9 @@ class ScanDecoder {
   };
 
   Status build_tables(const Headers& headers);
-  Status decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients, uint8_t* last);
+  Status decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients);
   bool add_row(const SeekTable& table, int32_t row, Columns columns, int16_t* coefficients,
-               uint8_t* last, uint8_t*& stream);
+               uint8_t*& stream);
   Bytes data() const { return {jpeg_.data + start_, jpeg_.size - start_}; }
   void restore_stuffing(SeekTable& table) const;
 
