@@ -61,12 +61,46 @@ def test_a_file_that_is_no_image_is_one_bad_sample(tmp_path: Path) -> None:
     assert [key for key, _ in loader.stats().errors] == ["class0/zzz"]
 
 
-def test_a_file_that_vanishes_after_indexing_is_one_bad_sample(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fields", [("image", "label"), ("jpg", "label")])
+def test_a_file_that_vanishes_after_indexing_is_one_bad_sample(
+    tmp_path: Path, fields: tuple[str, ...]
+) -> None:
     root = write_pictures(tmp_path / "in", count=10)
-    loader = Loader(root, 16, transform=[RandomResizedCrop(16)], on_error="skip")
-    (root / "class0" / "000.jpg").unlink()
+    options = {"transform": [RandomResizedCrop(16)], "fields": fields}
+    loader = Loader(root, 16, on_error="skip", **options)
+    strict = Loader(root, 16, **options)
+    gone = root / "class0" / "000.jpg"
+    content = gone.read_bytes()
+    gone.unlink()
     (batch,) = loader
     assert len(batch[0]) == 9
+    ((key, reason),) = loader.stats().errors
+    assert key == "class0/000"
+    assert "missing" in reason
+    with pytest.raises(penstock.DecodeError, match=f"{gone}.* missing"):
+        list(strict)
+    gone.write_bytes(content)
+    (batch,) = loader
+    assert len(batch[0]) == 10
+
+
+def test_a_missing_file_never_reaches_the_users_python(tmp_path: Path) -> None:
+    root = write_pictures(tmp_path / "in", count=10)
+    crop = [lambda image: image.resize((8, 8))]
+    loader = Loader(root, 16, transform=crop, num_workers=0, on_error="substitute")
+    (root / "class0" / "000.jpg").unlink()
+    ((images, _),) = loader
+    assert len(images) == 10
+    assert "missing" in loader.stats().errors[0][1]
+
+
+def test_a_file_cut_short_after_indexing_says_so(tmp_path: Path) -> None:
+    root = write_pictures(tmp_path / "in", count=4)
+    loader = Loader(root, 4, transform=[RandomResizedCrop(16)])
+    short = root / "class0" / "000.jpg"
+    short.write_bytes(short.read_bytes()[:-100])
+    with pytest.raises(penstock.DecodeError, match="changed after it was indexed"):
+        list(loader)
 
 
 def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:
