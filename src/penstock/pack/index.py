@@ -13,7 +13,8 @@ Fields are in alphabetical order. A field that a sample lacks is null.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -33,6 +34,8 @@ DAMAGED = "damaged"
 _PLACE = {"offset": pa.int64(), "size": pa.int64(), "crc32c": pa.uint32()}
 _IMAGE = {"height": pa.int32(), "width": pa.int32(), "kind": pa.dictionary(pa.int32(), pa.string())}
 _VIDEO = {**_IMAGE, "frames": pa.list_(pa.int32())}
+_MAGIC = b"ARROW1\0\0"
+_READERS = 4
 _OWN = frozenset({*_PLACE, *_VIDEO, "seek"})
 
 
@@ -125,11 +128,7 @@ def read_index(path: Path, *, rows: int, data: FileRecord | None) -> pa.Table:
     is then only checked to stay below the root.
     """
     try:
-        with pa.OSFile(os.fspath(path)) as file:
-            names = pa.ipc.open_file(file).schema.names
-            wanted = [i for i, name in enumerate(names) if not name.endswith(".seek")]
-            options = pa.ipc.IpcReadOptions(included_fields=wanted)
-            table = pa.ipc.open_file(file, options=options).read_all()
+        table = _load(path)
         table.validate(full=True)
     except FileNotFoundError:
         raise CorruptError(f"{path}: the index is missing") from None
@@ -144,6 +143,58 @@ def read_index(path: Path, *, rows: int, data: FileRecord | None) -> pa.Table:
         if is_video_field(field):
             _check_frames(path, table, field)
     return table
+
+
+def _load(path: Path) -> pa.Table:
+    """The columns of an index but for its seek tables, as they are."""
+    with pa.OSFile(os.fspath(path)) as file:
+        file.seek(len(_MAGIC))  # the schema stands behind it, and again at the end
+        names = pa.ipc.read_schema(file).names
+        wanted = [i for i, name in enumerate(names) if not name.endswith(".seek")]
+        options = pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
+        return pa.ipc.open_file(file, options=options).read_all()
+
+
+def read_indexes(shards: Sequence[tuple[Path, int, FileRecord | None]]) -> pa.Table:
+    """The rows of several indexes, each as `read_index` takes it (path, rows, data), as one table.
+
+    The checks are the same, made for all at once, which is several times as fast.
+    """
+    try:
+        with ThreadPoolExecutor(_READERS) as pool:
+            tables = list(pool.map(_load, [path for path, _, _ in shards]))
+        table = pa.concat_tables(tables, promote_options="default")
+        table.validate(full=True)
+        found = all(map(_is_as_recorded, tables, shards)) and _lie_inside(table, shards)
+    except (pa.ArrowException, OSError, ValueError, TypeError):
+        found = False
+    if not found:  # one by one, to say which and why
+        tables = [read_index(path, rows=rows, data=data) for path, rows, data in shards]
+        table = pa.concat_tables(tables, promote_options="default")
+    return table.unify_dictionaries()
+
+
+def _is_as_recorded(table: pa.Table, shard: tuple[Path, int, FileRecord | None]) -> bool:
+    path, rows, data = shard
+    _check_types(path, table.schema)
+    _check_files(path, table, data)
+    return bool(table.num_rows == rows)
+
+
+def _lie_inside(table: pa.Table, shards: Sequence[tuple[Path, int, FileRecord | None]]) -> bool:
+    """Whether all fields lie inside their files. Frames are left to the check of each index."""
+    sizes = [np.iinfo(np.int64).max if data is None else data.bytes for _, _, data in shards]
+    limits = np.repeat(np.array(sizes, np.int64), [rows for _, rows, _ in shards])
+    for field in field_names(table.schema):
+        offset, size = (
+            pc.fill_null(table[f"{field}.{attribute}"], 0).to_numpy()
+            for attribute in ("offset", "size")
+        )
+        if is_video_field(field) or min(offset.min(), size.min()) < 0:
+            return False
+        if (offset > limits - size).any():
+            return False
+    return True
 
 
 def _check_types(path: Path, schema: pa.Schema) -> None:

@@ -25,6 +25,7 @@ from penstock.formats.detect import open_source
 from penstock.formats.names import printable
 from penstock.formats.source import Source
 from penstock.pack import workshop as ws
+from penstock.pack.cores import count_cores
 from penstock.pack.cut import cut_shards, order_rows
 from penstock.pack.describe import Described, describe_sample
 from penstock.pack.durable import write_durable
@@ -110,11 +111,6 @@ def pack_dataset(
         source = open_source(source, listing=listing, format=format)
     check_column_names(source.columns)
     return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
-
-
-def count_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.pack.cores import count_cores
 from penstock.plan import EpochPlan, Split
 from penstock.read.dataset import Dataset
 from penstock.read.folder_cache import open_path
@@ -99,7 +100,7 @@ class Loader:
         self.drop_last = not keeps_all
         self.rank, self.world_size = find_rank(rank, world_size)
         self._on_error: OnError = on_error
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = threads or count_cores()
         self._prefetch = prefetch
         last: Literal["drop", "short"] = "drop" if self.drop_last else "short"
         self._epochs = Epochs(
@@ -119,8 +120,7 @@ class Loader:
             self._pipeline = divide_transform(transform, common_size, collates=collates)
         self._in_python = IMAGE in self.fields and bool(self._pipeline.steps or collate_fn)
         self._collate_fn, self._start_method = collate_fn, start_method
-        cores = len(os.sched_getaffinity(0))
-        self._num_workers = cores if num_workers is None else num_workers
+        self._num_workers = count_cores() if num_workers is None else num_workers
         self._next = self._received = Position(0, 0)
         self._counters = Counters()
         self._memory: LoaderMemory | None = None
