@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -111,3 +112,17 @@ def test_an_index_leaves_no_file_open_and_outlives_its_replacement(packed: Path)
     for path in packed.glob("*.arrow"):
         path.unlink()
     assert table["key"].to_pylist() == keys
+
+
+def test_a_field_that_one_system_call_does_not_read_comes_whole(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [dict(sample) for sample in penstock.open_dataset(packed)]
+    pread, preadv = os.pread, os.preadv
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: pread(fd, min(size, 100), at))
+    monkeypatch.setattr(
+        os, "preadv", lambda fd, parts, at: preadv(fd, [part[:100] for part in parts], at)
+    )
+    assert [dict(sample) for sample in penstock.open_dataset(packed)] == expected
+    loader = penstock.Loader(packed, 15, fields=("cls", "label"))
+    assert next(iter(loader))[0] == [fields["cls"] for fields in expected]

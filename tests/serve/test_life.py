@@ -20,6 +20,7 @@ import pytest
 import penstock
 from penstock import Loader
 from penstock.errors import CorruptError, DecodeError
+from penstock.serve import iteration
 from penstock.transforms import RandomResizedCrop
 
 CROP = [RandomResizedCrop(24)]
@@ -132,6 +133,20 @@ def test_an_interrupt_ends_it_cleanly(packed: Path) -> None:
         process.wait(timeout=20)
         assert b"KeyboardInterrupt" in process.stderr.read()
     assert process.returncode in (-signal.SIGINT, 130, 1)
+
+
+def test_an_interrupt_that_comes_while_breaking_off_is_not_lost(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt  # as it does where the thread is waited for
+
+    monkeypatch.setattr(iteration, "_wait_for", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        for _ in Loader(packed, 4, transform=CROP):
+            break
+        threading.Event().wait(20)
+    assert own_threads() == []
 
 
 def test_leaving_the_interpreter_with_an_iterator_alive_is_quiet(packed: Path) -> None:

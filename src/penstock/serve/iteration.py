@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import os
+import signal
 import threading
 import time
 import weakref
@@ -16,6 +16,8 @@ from penstock.serve.batch import Batch
 from penstock.serve.handoff import Handoff, run_ahead
 from penstock.serve.python_stage import Workers
 from penstock.serve.renderer import Prepared, Renderer
+
+_LEAVING = 0.1  # seconds, for what takes microseconds
 
 
 def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
@@ -90,9 +92,8 @@ class Production:
         try:
             self._at_exit()
         except KeyboardInterrupt:
-            # Out of a finalizer it would be lost: first finish, then let it come again.
             self._thread.join()
-            _thread.interrupt_main()
+            _interrupt_later()
 
     def _run(self) -> None:
         error: BaseException | None = None
@@ -156,6 +157,15 @@ class Production:
             step = self._plan.step(number)
             runs = reader.take(sorted(set(layout.runs_of(step.rows).tolist())))
             yield self._renderer.prepare(number, step, runs)
+
+
+def _interrupt_later() -> None:
+    """Lets Ctrl-C come again when the loop is left: inside, in the finalizer of a generator, it would be lost."""
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(_LEAVING, signal.pthread_kill, (main, signal.SIGINT))
+    timer.daemon = True
+    timer.start()
 
 
 def _wait_for(ready: Handoff[Batch], thread: threading.Thread, owner: int) -> None:
