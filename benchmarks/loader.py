@@ -41,7 +41,7 @@ def make_loader(path: Path) -> penstock.Loader:
 def render_alone(path: Path) -> Callable[[], int]:
     """Renders the same epoch from bytes in memory, into memory that is kept: what the loader cannot beat."""
     loader = make_loader(path)
-    plan, layout = loader._plan(0), loader._layout
+    plan, layout = loader._epochs.plan(0), loader._epochs.layout
     columns = layout.columns
     runs = [_read_run(layout, run) for run in range(len(layout.runs) - 1)]
     out = np.empty((BATCH, 224, 224, 3), np.uint8)
@@ -75,7 +75,7 @@ def render_alone(path: Path) -> Callable[[], int]:
 
 def _read_run(layout: Layout, run: int) -> tuple[np.ndarray, object]:
     memory = np.empty(int(layout.sizes[run]), np.uint8)
-    return memory, layout.read_run(run, memory)
+    return memory, layout.read_run(run, memory).seeks
 
 
 def load(path: Path) -> Callable[[], int]:

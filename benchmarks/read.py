@@ -27,7 +27,7 @@ from penstock.transforms import RandomResizedCrop
 
 
 def read_runs(loader: penstock.Loader) -> None:
-    plan, layout = loader._plan(0), loader._layout
+    plan, layout = loader._epochs.plan(0), loader._epochs.layout
     with RunReader(schedule_runs(plan), layout.read_run, layout.sizes) as reader:
         for number in range(len(plan)):
             reader.take(sorted(set(layout.runs_of(plan.step(number).rows).tolist())))

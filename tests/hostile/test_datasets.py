@@ -121,6 +121,8 @@ def test_an_index_that_points_elsewhere(
     edit_index(packed, column, value)
     with pytest.raises(CorruptError, match=reason):
         read_all(packed)
+    with pytest.raises(CorruptError, match=reason):
+        penstock.open_dataset(packed).read_index()
 
 
 def test_an_index_that_is_cut_anywhere_is_an_error(packed: Path) -> None:
@@ -137,10 +139,11 @@ def test_an_index_with_any_flipped_byte_never_crashes(packed: Path) -> None:
     data = path.read_bytes()
     for position in range(0, len(data), 7):
         path.write_bytes(data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :])
-        try:
-            read_all(packed)
-        except (CorruptError, KeyError):
-            pass
+        for read in (read_all, lambda folder: penstock.open_dataset(folder).index.to_pylist()):
+            try:
+                read(packed)
+            except (CorruptError, KeyError):
+                pass
 
 
 def test_an_index_without_a_column_or_with_another_type(packed: Path) -> None:

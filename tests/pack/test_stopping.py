@@ -16,6 +16,7 @@ import penstock
 from images import encode
 from penstock.errors import PackError
 from penstock.pack.progress import Progress
+from penstock.pack.shrink import Shrink
 from trees import digests, make_folder
 
 KILLED_AT = """
@@ -103,6 +104,34 @@ def test_a_finished_pack_is_recognised_and_a_different_one_refused(tmp_path: Pat
     with pytest.raises(PackError, match="another source or with other options"):
         penstock.pack_dataset(source, tmp_path / "out")
     assert digests(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("shrink", [None, Shrink(longest=16)])
+def test_a_file_replaced_by_an_older_one_of_its_size_is_noticed(
+    tmp_path: Path, shrink: Shrink | None
+) -> None:
+    source = make_folder(tmp_path / "source")
+    file = source / "class0" / "000.jpg"
+    before = file.stat()
+    penstock.pack_dataset(source, tmp_path / "out", shrink=shrink)
+    other = bytearray(file.read_bytes())
+    other[other.index(b"\xff\xdb") + 5] += 9  # of the quantisation: another picture
+    (tmp_path / "other.jpg").write_bytes(other)
+    os.utime(tmp_path / "other.jpg", ns=(before.st_atime_ns, before.st_mtime_ns - 10**9))
+    os.replace(tmp_path / "other.jpg", file)
+    with pytest.raises(PackError, match="class0/000.jpg changed after it was packed"):
+        penstock.pack_dataset(source, tmp_path / "out", shrink=shrink)
+
+
+def test_files_that_were_only_touched_are_the_same(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source")
+    (source / "class0" / "bad.jpg").write_bytes(b"no image")
+    first = penstock.pack_dataset(source, tmp_path / "out", on_error="skip")
+    for file in source.rglob("*.*"):
+        file.chmod(0o600)
+        os.utime(file)
+    again = penstock.pack_dataset(source, tmp_path / "out", on_error="skip")
+    assert (again.resumed, again.rejected) == (first.shards, first.rejected)
 
 
 def test_shards_of_a_killed_pack_with_other_options_are_not_taken_over(tmp_path: Path) -> None:

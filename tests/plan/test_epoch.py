@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from epochs import Job, jobs, make_runs, valid_rows, walk, windowed_jobs
 from penstock.plan import Shuffle, Split, plan_epoch
 
-endings = st.sampled_from(["drop", "short", "pad"])
+endings = st.sampled_from(["drop", "short"])
 
 
 def take_global_batch(job: Job, world_size: int, t: int, last: str) -> list[int]:
@@ -26,10 +26,10 @@ def test_an_epoch_takes_every_entry_exactly_once(job: Job) -> None:
     assert sorted(walk(job.plan(last="short"))) == job.entries.tolist()
 
 
-@given(jobs(), st.data(), st.sampled_from(["short", "pad"]))
-def test_ranks_partition_an_epoch(job: Job, data: st.DataObject, last: str) -> None:
+@given(jobs(), st.data())
+def test_ranks_partition_an_epoch(job: Job, data: st.DataObject) -> None:
     world_size = data.draw(st.sampled_from(job.world_sizes))
-    rows = np.concatenate([walk(plan) for plan in job.plan_ranks(world_size, last)])
+    rows = np.concatenate([walk(plan) for plan in job.plan_ranks(world_size, "short")])
     assert sorted(rows) == job.entries.tolist()
 
 
@@ -38,7 +38,7 @@ def test_validation_covers_every_sample_once_for_sizes_that_do_not_divide(
     count: int, world_size: int, batch_size: int, shuffled: bool
 ) -> None:
     runs, shuffle = make_runs([1] * count), Shuffle(0, 20) if shuffled else None
-    splits = [Split(batch_size, rank, world_size, last="pad") for rank in range(world_size)]
+    splits = [Split(batch_size, rank, world_size, last="short") for rank in range(world_size)]
     plans = [plan_epoch(runs, split, shuffle=shuffle) for split in splits]
     assert sorted(np.concatenate([walk(plan) for plan in plans])) == list(range(count))
     assert len({len(plan) for plan in plans}) == 1
@@ -99,19 +99,6 @@ def test_all_ranks_make_the_same_steps_and_no_batch_is_empty(
 
 
 @given(jobs(), st.data())
-def test_padded_ranks_have_full_batches_with_the_valid_samples_first(
-    job: Job, data: st.DataObject
-) -> None:
-    world_size = data.draw(st.sampled_from(job.world_sizes))
-    for plan in job.plan_ranks(world_size, "pad"):
-        for t in range(len(plan)):
-            step = plan.step(t)
-            assert len(step.rows) == len(step.valid) == len(step.draws) == plan.split.batch_size
-            assert (np.diff(step.valid.astype(int)) <= 0).all()
-            assert np.isin(step.rows, job.entries).all()
-
-
-@given(jobs(), st.data())
 def test_short_batches_have_no_invalid_sample_unless_they_would_be_empty(
     job: Job, data: st.DataObject
 ) -> None:
@@ -119,7 +106,9 @@ def test_short_batches_have_no_invalid_sample_unless_they_would_be_empty(
     for plan in job.plan_ranks(world_size, "short"):
         for t in range(len(plan)):
             step = plan.step(t)
+            assert len(step.rows) == len(step.valid) == len(step.draws)
             assert step.valid.all() or (len(step.valid) == 1 and t == len(plan) - 1)
+            assert np.isin(step.rows, job.entries).all()
 
 
 @given(jobs())
@@ -132,12 +121,12 @@ def test_one_rank_never_repeats_a_sample_in_training(job: Job) -> None:
 def test_a_step_computed_alone_is_the_step_reached_by_iterating(
     job: Job, data: st.DataObject
 ) -> None:
-    plan = job.plan(last="pad")
+    plan = job.plan(last="short")
     if not len(plan):
         return
     t = data.draw(st.integers(0, len(plan) - 1))
     walked = [plan.step(i) for i in range(len(plan))][t]
-    alone = job.plan(last="pad").step(t)
+    alone = job.plan(last="short").step(t)
     assert walked.rows.tolist() == alone.rows.tolist()
     assert walked.draws.tolist() == alone.draws.tolist()
 
@@ -171,11 +160,9 @@ def test_in_its_lane_a_sample_moves_by_less_than_its_part_of_the_window(job: Job
 
 
 @given(jobs(), st.data())
-def test_a_rank_with_samples_is_filled_up_with_one_of_its_own(
-    job: Job, data: st.DataObject
-) -> None:
+def test_a_rank_with_samples_repeats_one_of_its_own(job: Job, data: st.DataObject) -> None:
     world_size = data.draw(st.sampled_from(job.world_sizes))
-    for plan in job.plan_ranks(world_size, "pad"):
+    for plan in job.plan_ranks(world_size, "short"):
         own = plan.take_rows(plan.order)
         if len(own) and len(plan):
             assert np.isin(plan.step(len(plan) - 1).rows, own).all()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.pack import index
 from trees import file_bytes, make_folder
 
 
@@ -78,3 +80,49 @@ def test_a_pickled_data_set_keeps_its_rows(packed: Path) -> None:
 def test_a_missing_data_set_is_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such data set"):
         penstock.open_dataset(tmp_path / "nowhere")
+
+
+def test_the_index_is_the_same_when_there_are_too_many_shards_to_map(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapped = penstock.open_dataset(packed).index
+    assert mapped["key"].num_chunks > 2
+    monkeypatch.setattr(index, "_MOST_MAPS", 2)
+    copied = penstock.open_dataset(packed).index
+    assert copied["key"].num_chunks == -(-mapped["key"].num_chunks // 2)
+    assert copied.to_pylist() == mapped.to_pylist()
+
+
+@pytest.mark.parametrize("damage", [b"", b"ARROW1\0\0 and nothing more"])
+def test_an_index_that_is_bad_among_others_is_named(packed: Path, damage: bytes) -> None:
+    path = packed / "shard-000001.arrow"
+    path.write_bytes(damage)
+    with pytest.raises(penstock.CorruptError, match=f"{path}: not a readable index"):
+        penstock.open_dataset(packed).read_index()
+    path.unlink()
+    with pytest.raises(penstock.CorruptError, match=f"{path}: the index is missing"):
+        penstock.open_dataset(packed).read_index()
+
+
+def test_an_index_leaves_no_file_open_and_outlives_its_replacement(packed: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    table = penstock.open_dataset(packed).index
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    keys = table["key"].to_pylist()
+    for path in packed.glob("*.arrow"):
+        path.unlink()
+    assert table["key"].to_pylist() == keys
+
+
+def test_a_field_that_one_system_call_does_not_read_comes_whole(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [dict(sample) for sample in penstock.open_dataset(packed)]
+    pread, preadv = os.pread, os.preadv
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: pread(fd, min(size, 100), at))
+    monkeypatch.setattr(
+        os, "preadv", lambda fd, parts, at: preadv(fd, [part[:100] for part in parts], at)
+    )
+    assert [dict(sample) for sample in penstock.open_dataset(packed)] == expected
+    loader = penstock.Loader(packed, 15, fields=("cls", "label"))
+    assert next(iter(loader))[0] == [fields["cls"] for fields in expected]

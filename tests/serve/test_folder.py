@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,11 @@ import pytest
 
 import penstock
 from penstock import Loader
+from penstock.errors import SourceError
+from penstock.formats.files import ImageFiles
+from penstock.read import folder_cache
+from penstock.read.folder_cache import open_path
+from penstock.sample import Sample
 from penstock.transforms import CenterCrop, RandomResizedCrop, Resize
 
 from .conftest import write_pictures
@@ -52,6 +58,48 @@ def test_the_index_is_built_once_and_again_when_the_folder_changes(
     assert len(Loader(root, 12, transform=[RandomResizedCrop(16)])) == 1
 
 
+@pytest.mark.parametrize("kind", ["folder", "database"])
+def test_an_index_in_a_cache_that_cannot_be_written_to_is_used(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    source = folder
+    if kind == "database":
+        pytest.importorskip("lmdb")
+        source = tmp_path / "train.lmdb"
+        penstock.pack_dataset(folder, tmp_path / "packed")
+        penstock.export_samples(penstock.open_dataset(tmp_path / "packed"), source, to="lmdb")
+    cache = tmp_path / "cache"
+    expected = len(open_path(source, cache))
+    states = {path: path.stat() for path in cache.rglob("*")}
+    monkeypatch.setattr(folder_cache, "_locked", refuse_to_write)
+    assert len(open_path(source, cache)) == expected
+    assert {path: path.stat() for path in cache.rglob("*")} == states
+
+
+def refuse_to_write(path: Path) -> None:
+    raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+
+def test_an_index_made_while_a_file_could_not_be_read_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_pictures(tmp_path / "in", count=10)
+    read = ImageFiles.read
+
+    def read_most(source: ImageFiles, i: int) -> Sample:
+        if i == 3:
+            raise SourceError("cannot be read: Input/output error")
+        return read(source, i)
+
+    options = {"transform": [RandomResizedCrop(16)], "on_error": "skip"}
+    with monkeypatch.context() as patch:
+        patch.setattr(ImageFiles, "read", read_most)
+        (batch,) = Loader(root, 16, **options)
+    assert len(batch[0]) == 9
+    (batch,) = Loader(root, 16, **options)
+    assert len(batch[0]) == 10
+
+
 def test_a_file_that_is_no_image_is_one_bad_sample(tmp_path: Path) -> None:
     root = write_pictures(tmp_path / "in", count=10)
     (root / "class0" / "zzz.jpg").write_bytes(b"not an image")
@@ -61,12 +109,46 @@ def test_a_file_that_is_no_image_is_one_bad_sample(tmp_path: Path) -> None:
     assert [key for key, _ in loader.stats().errors] == ["class0/zzz"]
 
 
-def test_a_file_that_vanishes_after_indexing_is_one_bad_sample(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fields", [("image", "label"), ("jpg", "label")])
+def test_a_file_that_vanishes_after_indexing_is_one_bad_sample(
+    tmp_path: Path, fields: tuple[str, ...]
+) -> None:
     root = write_pictures(tmp_path / "in", count=10)
-    loader = Loader(root, 16, transform=[RandomResizedCrop(16)], on_error="skip")
-    (root / "class0" / "000.jpg").unlink()
+    options = {"transform": [RandomResizedCrop(16)], "fields": fields}
+    loader = Loader(root, 16, on_error="skip", **options)
+    strict = Loader(root, 16, **options)
+    gone = root / "class0" / "000.jpg"
+    content = gone.read_bytes()
+    gone.unlink()
     (batch,) = loader
     assert len(batch[0]) == 9
+    ((key, reason),) = loader.stats().errors
+    assert key == "class0/000"
+    assert "missing" in reason
+    with pytest.raises(penstock.DecodeError, match=f"{gone}.* missing"):
+        list(strict)
+    gone.write_bytes(content)
+    (batch,) = loader
+    assert len(batch[0]) == 10
+
+
+def test_a_missing_file_never_reaches_the_users_python(tmp_path: Path) -> None:
+    root = write_pictures(tmp_path / "in", count=10)
+    crop = [lambda image: image.resize((8, 8))]
+    loader = Loader(root, 16, transform=crop, num_workers=0, on_error="substitute")
+    (root / "class0" / "000.jpg").unlink()
+    ((images, _),) = loader
+    assert len(images) == 10
+    assert "missing" in loader.stats().errors[0][1]
+
+
+def test_a_file_cut_short_after_indexing_says_so(tmp_path: Path) -> None:
+    root = write_pictures(tmp_path / "in", count=4)
+    loader = Loader(root, 4, transform=[RandomResizedCrop(16)])
+    short = root / "class0" / "000.jpg"
+    short.write_bytes(short.read_bytes()[:-100])
+    with pytest.raises(penstock.DecodeError, match="changed after it was indexed"):
+        list(loader)
 
 
 def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:

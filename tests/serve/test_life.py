@@ -20,6 +20,7 @@ import pytest
 import penstock
 from penstock import Loader
 from penstock.errors import CorruptError, DecodeError
+from penstock.serve import iteration
 from penstock.transforms import RandomResizedCrop
 
 CROP = [RandomResizedCrop(24)]
@@ -134,6 +135,20 @@ def test_an_interrupt_ends_it_cleanly(packed: Path) -> None:
     assert process.returncode in (-signal.SIGINT, 130, 1)
 
 
+def test_an_interrupt_that_comes_while_breaking_off_is_not_lost(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt  # as it does where the thread is waited for
+
+    monkeypatch.setattr(iteration, "_wait_for", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        for _ in Loader(packed, 4, transform=CROP):
+            break
+        threading.Event().wait(20)
+    assert own_threads() == []
+
+
 def test_leaving_the_interpreter_with_an_iterator_alive_is_quiet(packed: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, str(packed), "leave"]
     result = subprocess.run(command, capture_output=True, timeout=60, check=False)
@@ -202,7 +217,7 @@ def test_bad_samples_are_replaced_on_request(damaged: tuple[Path, list[str]]) ->
 def test_a_shard_that_is_gone_is_an_error_and_not_a_hang(packed: Path, tmp_path: Path) -> None:
     shutil.copytree(packed, tmp_path / "gone")
     os.unlink(tmp_path / "gone" / "shard-000001.tar")
-    with pytest.raises(CorruptError, match="shard-000001.tar: No such file"):
+    with pytest.raises(CorruptError, match="shard-000001.tar: the file is missing"):
         list(Loader(tmp_path / "gone", 8, transform=CROP))
 
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import penstock
-from penstock import Loader
+from penstock import Loader, Mixture
 from penstock.transforms import (
     CenterCrop,
     ColorJitter,
@@ -44,7 +44,7 @@ def picture(dataset: penstock.Dataset, row: int) -> Image.Image:
 def test_batches_are_the_pixels_of_the_boxes_that_the_plan_draws(packed: Path) -> None:
     loader = Loader(packed, 16, shuffle=True, transform=CROP, seed=3)
     dataset = penstock.open_dataset(packed)
-    heights, widths = loader._table.columns.height, loader._table.columns.width
+    heights, widths = loader._epochs.table.columns.height, loader._epochs.table.columns.width
     from penstock.serve.recipe import Draw
 
     for batch in loader:
@@ -171,6 +171,33 @@ def test_a_state_of_another_loader_is_refused(packed: Path) -> None:
     ):
         with pytest.raises(ValueError, match="another loader|lanes"):
             other.load_state_dict(state)
+
+
+def test_a_state_of_another_selection_of_equal_length_is_refused(packed: Path) -> None:
+    dataset = penstock.open_dataset(packed)
+    count = len(dataset)
+
+    def make(source: object, **options: object) -> Loader:
+        return Loader(source, 4, shuffle=True, transform=CROP, **options)  # type: ignore[arg-type]
+
+    one, two = np.linspace(1, 2, count), np.linspace(2, 1, count)
+    for chosen, other in (
+        (make(dataset[:20]), make(dataset[20:40])),
+        (make(dataset, weights=one), make(dataset, weights=two)),
+        (make(dataset, weights=one), make(dataset)),
+        (make(Mixture([dataset] * 2, [1, 1])), make(Mixture([dataset] * 2, [1, 2]))),
+    ):
+        with pytest.raises(ValueError, match="another subset"):
+            other.load_state_dict(chosen.state_dict())
+    make(dataset[:20]).load_state_dict(make(dataset[:20]).state_dict())
+
+
+def test_a_state_of_another_make_is_refused_as_such(packed: Path) -> None:
+    loader = Loader(packed, 8, transform=CROP)
+    state = loader.state_dict()
+    del state["selection"]
+    with pytest.raises(ValueError, match="not the state of a loader.*selection"):
+        loader.load_state_dict(state)
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 5])
@@ -308,7 +335,7 @@ def test_memory_follows_what_is_wanted_and_not_the_data_set(
 
     def largest_run(source: penstock.Dataset, **options: object) -> int:
         loader = Loader(source, 4, transform=CROP, **options)  # type: ignore[arg-type]
-        return int(loader._layout.sizes.max())
+        return int(loader._epochs.layout.sizes.max())
 
     whole = largest_run(dataset, shuffle=True, window=20)
     assert largest_run(dataset[::10], shuffle=True, window=4) < whole / 2
@@ -324,7 +351,7 @@ def test_the_order_does_not_depend_on_the_fields(packed: Path) -> None:
     more = Loader(packed, 8, shuffle=True, window=16, transform=CROP, fields=fields)
     assert all(np.array_equal(a, b) for a, b in zip(few, epoch_rows(more), strict=True))
     windows = [
-        Loader(packed, 8, shuffle=True, transform=CROP, fields=names)._window
+        Loader(packed, 8, shuffle=True, transform=CROP, fields=names)._epochs.window
         for names in (("image", "label"), ("image", "cls"), ("cls",))
     ]
     assert len(set(windows)) == 1

@@ -39,7 +39,7 @@ def where(loader: Any) -> list[str]:
 
 
 def drawn_boxes(loader: Any, batch: Any) -> list[list[int]]:
-    columns, rows = loader._table.columns, batch.rows
+    columns, rows = loader._epochs.table.columns, batch.rows
     drawn = loader._pipeline.recipe.draw(
         Draw(loader.seed, batch.epoch, batch.draws), columns.height[rows], columns.width[rows]
     )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.opening import Format, open_samples
-from penstock.cli.terminal import print_json
+from penstock.cli.terminal import AsJson, print_json
 from penstock.pack.export import EXPORTS, export_samples
 
 To = Enum("To", {name: name for name in EXPORTS}, type=str)  # type: ignore[misc]
@@ -22,7 +22,7 @@ def export(
     format: Annotated[
         Format | None, typer.Option(help="The layout of DST, if it is not to be found out.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the samples into a layout that other systems read: encoded bytes unchanged, in order."""
     samples = open_samples(dst, format.value if format else None)

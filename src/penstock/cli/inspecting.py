@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.opening import Format, SourceView, open_samples
-from penstock.cli.terminal import format_size, print_json, print_table, say
+from penstock.cli.terminal import AsJson, Workers, format_size, print_json, print_table, say
 from penstock.errors import SourceError
 from penstock.formats.names import printable
 from penstock.pack.describe import describe_sample
@@ -28,7 +28,7 @@ def info(
     format: Annotated[
         Format | None, typer.Option(help="The layout, if it is not to be found out.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what is in a data set."""
     samples = open_samples(dst, format.value if format else None)
@@ -109,10 +109,8 @@ def _shorten(classes: object) -> str:
 
 def verify(
     dst: Annotated[Path, typer.Argument(help="A packed or indexed data set.")],
-    workers: Annotated[
-        int | None, typer.Option(help="Threads; as many as cores unless given.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    workers: Workers = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check every byte against its checksum and every shard against the manifest."""
     with progress_bar("verifying") as watcher:

@@ -10,6 +10,8 @@ import typer
 
 from penstock.cli.opening import Format
 from penstock.cli.terminal import (
+    AsJson,
+    Workers,
     format_size,
     parse_size,
     print_json,
@@ -68,9 +70,7 @@ def pack(
         Order, typer.Option(help="Order of the samples in the shards.")
     ] = Order.shuffled,
     seed: Annotated[int, typer.Option(help="Of the shuffled order.")] = 0,
-    workers: Annotated[
-        int | None, typer.Option(help="Threads; as many as cores unless given.")
-    ] = None,
+    workers: Workers = None,
     on_error: Annotated[
         OnError, typer.Option(help="What to do with files that are no images.")
     ] = OnError.stop,
@@ -87,7 +87,7 @@ def pack(
     channels: Annotated[
         Channels, typer.Option(help="The order of the colours in decoded arrays.")
     ] = Channels.bgr,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Pack images into tar shards with an index. Killed, it goes on when run again."""
     shrink = None
@@ -178,10 +178,8 @@ def index(
     on_error: Annotated[
         OnError, typer.Option(help="What to do with samples that cannot be read.")
     ] = OnError.stop,
-    workers: Annotated[
-        int | None, typer.Option(help="Threads; as many as cores unless given.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    workers: Workers = None,
+    as_json: AsJson = False,
 ) -> None:
     """Index data that exist already, without rewriting them."""
     with progress_bar("indexing") as watcher:

@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.columnar import (
-    Layout,
+    RowSource,
     find_layout,
-    has_paths,
-    make_row_sample,
+    find_path_column,
     name_rows,
     number_labels,
 )
@@ -27,27 +26,11 @@ from penstock.sample import Sample
 
 
 @dataclass(frozen=True)
-class ArrowSource:
+class ArrowSource(RowSource):
     """A `Source`: sample `i` is row `i` of all files together."""
 
-    layout: Layout
     states: Sequence[tuple[Path, int, int]]
     ends: np.ndarray
-    table: pa.Table
-    sizes: np.ndarray
-    mtimes: np.ndarray
-    names: Sequence[str]
-    keys: Sequence[str]
-    labels: pa.ChunkedArray | None
-    classes: Sequence[str] | None
-
-    @property
-    def columns(self) -> pa.Schema:
-        return self.layout.columns
-
-    @property
-    def ignored(self) -> Sequence[str]:
-        return self.layout.ignored
 
     def read(self, i: int) -> Sample:
         """The images of a row, and what its other columns say."""
@@ -56,10 +39,7 @@ class ArrowSource:
         # A mapped file that became shorter would end the process when it is touched.
         if (info.st_size, info.st_mtime_ns) != (size, mtime):
             raise SourceChangedError(f"{path}: changed after it was opened")
-        images = {name: self.table[name][i].as_py() for name in self.layout.images}
-        label = None if self.labels is None else self.labels[i].as_py()
-        columns = {name: self.table[name][i].as_py() for name in self.columns.names}
-        return make_row_sample(self.keys[i], images, label, columns)
+        return self.make_sample(i, {n: self.table[n][i].as_py() for n in self.layout.images})
 
 
 def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
@@ -84,7 +64,8 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
     labels, classes = number_labels(layout, table)
-    names, keys = name_rows(_read_paths(table, layout), stems)
+    paths = find_path_column(table.schema, layout)
+    names, keys = name_rows(None if paths is None else table[paths], stems)
     size = sum(state[1] for state in states) // table.num_rows + 1
     mtimes = np.repeat([state[2] for state in states], [t.num_rows for t in tables])
     return ArrowSource(
@@ -115,10 +96,3 @@ def _map_table(path: Path) -> pa.Table:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SourceError(f"{path}: not a readable Arrow file: {error!s:.200}") from None
     return table
-
-
-def _read_paths(table: pa.Table, layout: Layout) -> list[str | None] | None:
-    if len(layout.images) != 1 or not has_paths(table.schema.field(layout.images[0]).type):
-        return None
-    paths = pa.compute.struct_field(table[layout.images[0]], "path").to_pylist()
-    return [path if isinstance(path, str) else None for path in paths]

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,6 +40,34 @@ class Layout:
     def small(self) -> list[str]:
         """The columns besides the images that samples are made of."""
         return ([self.label] if self.label else []) + list(self.columns.names)
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """What the sources share whose sample `i` is row `i` of a table. `table` has the columns of `layout.small`."""
+
+    layout: Layout
+    table: pa.Table
+    sizes: np.ndarray
+    mtimes: np.ndarray
+    names: Sequence[str]
+    keys: Sequence[str]
+    labels: pa.ChunkedArray | None
+    classes: Sequence[str] | None
+
+    @property
+    def columns(self) -> pa.Schema:
+        return self.layout.columns
+
+    @property
+    def ignored(self) -> Sequence[str]:
+        return self.layout.ignored
+
+    def make_sample(self, i: int, images: Mapping[str, object]) -> Sample:
+        """The images of a row with what its other columns say."""
+        label = None if self.labels is None else self.labels[i].as_py()
+        columns = {name: self.table[name][i].as_py() for name in self.columns.names}
+        return Sample(self.keys[i], _make_fields(images), label, columns)
 
 
 def find_layout(schema: pa.Schema) -> Layout:
@@ -85,9 +114,11 @@ def _is_struct(kind: pa.DataType) -> bool:
     return position >= 0 and _is_bytes(kind.field(position).type)
 
 
-def has_paths(kind: pa.DataType) -> bool:
-    """Whether an image column has a path beside its bytes."""
-    return bool(pa.types.is_struct(kind)) and kind.get_field_index("path") >= 0
+def find_path_column(schema: pa.Schema, layout: Layout) -> str | None:
+    """The image column, if it is the only one and has a path beside its bytes."""
+    kind = schema.field(layout.images[0]).type
+    has_paths = pa.types.is_struct(kind) and kind.get_field_index("path") >= 0
+    return layout.images[0] if has_paths and len(layout.images) == 1 else None
 
 
 def _is_label(kind: pa.DataType) -> bool:
@@ -112,21 +143,18 @@ def number_labels(
     return pc.index_in(column, pa.array(classes)).cast(pa.int64()), classes
 
 
-def name_rows(
-    paths: Sequence[str | None] | None, stems: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """(names, keys): the paths where every row has one of its own, else the numbered stems."""
-    if paths is not None and all(paths) and len(set(paths)) == len(paths):
-        names = [str(path).lstrip("/") for path in paths]
+def name_rows(images: pa.ChunkedArray | None, stems: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(names, keys): the paths beside the images where every row has its own, else the numbered stems."""
+    paths = [] if images is None else pc.struct_field(images, "path").to_pylist()
+    if paths and all(isinstance(p, str) and p for p in paths) and len(set(paths)) == len(paths):
+        names = [path.lstrip("/") for path in paths]
         if not any(part in ("", ".", "..") for name in names for part in name.split("/")):
             return names, unique_keys(names)
     return list(stems), make_keys(stems)
 
 
-def make_row_sample(
-    key: str, images: Mapping[str, object], label: int | None, columns: Mapping[str, Any]
-) -> Sample:
-    """The sample of a row whose images are bytes or {bytes, path}; those that are null are left out."""
+def _make_fields(images: Mapping[str, object]) -> dict[str, bytes]:
+    """The fields of a row whose images are bytes or {bytes, path}; those that are null are left out."""
     fields: dict[str, bytes] = {}
     for name, value in images.items():
         data = value.get("bytes") if isinstance(value, dict) else value
@@ -141,4 +169,4 @@ def make_row_sample(
             fields[kind if len(images) == 1 else join_field(name, kind)] = data
     if not fields:
         raise SourceError("its images are null")
-    return Sample(key, fields, label, columns)
+    return fields

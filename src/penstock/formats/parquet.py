@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.columnar import (
     Layout,
+    RowSource,
     find_layout,
-    has_paths,
-    make_row_sample,
+    find_path_column,
     name_rows,
     number_labels,
 )
@@ -67,28 +67,12 @@ class _Images:
 
 
 @dataclass(frozen=True)
-class ParquetSource:
+class ParquetSource(RowSource):
     """A `Source`: sample `i` is row `i` of all files together."""
 
-    layout: Layout
     groups: Sequence[tuple[Path, int]]
     starts: np.ndarray
-    sizes: np.ndarray
-    mtimes: np.ndarray
-    names: Sequence[str]
-    keys: Sequence[str]
-    small: pa.Table
-    labels: pa.ChunkedArray | None
-    classes: Sequence[str] | None
     decoded: _Images = field(default_factory=_Images)
-
-    @property
-    def columns(self) -> pa.Schema:
-        return self.layout.columns
-
-    @property
-    def ignored(self) -> Sequence[str]:
-        return self.layout.ignored
 
     def read(self, i: int) -> Sample:
         """The images of a row, and what its other columns say."""
@@ -101,9 +85,7 @@ class ParquetSource:
             images = self.decoded.read(path, number, row, self.layout.images)
         except (pa.ArrowException, OSError, IndexError) as error:
             raise SourceError(f"{path.name}, row group {number}: {error!s:.200}") from None
-        label = None if self.labels is None else self.labels[i].as_py()
-        columns = {name: self.small[name][i].as_py() for name in self.columns.names}
-        return make_row_sample(self.keys[i], images, label, columns)
+        return self.make_sample(i, images)
 
 
 def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
@@ -120,7 +102,8 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
             with pq.ParquetFile(file_path) as file:
                 layout, schema = _check_schema(file_path, file.schema_arrow, schema, layout)
                 tables.append(file.read(columns=layout.small))
-                paths.append(_read_paths(file, layout))
+                if (column := find_path_column(file.schema_arrow, layout)) is not None:
+                    paths.append(file.read(columns=[f"{column}.path"])[column])
                 metadata = file.metadata
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"{file_path}: {error!s:.200}") from None
@@ -134,8 +117,8 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
         raise SourceError(f"{path}: no rows in it")
     small = pa.concat_tables(tables)
     labels, classes = number_labels(layout, small)
-    known = None if None in paths else [name for part in paths for name in part or ()]
-    names, keys = name_rows(known, stems)
+    chunks = [chunk for part in paths for chunk in part.chunks]
+    names, keys = name_rows(pa.chunked_array(chunks) if chunks else None, stems)
     return ParquetSource(
         layout=layout,
         groups=groups,
@@ -144,7 +127,7 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
         mtimes=np.repeat(np.array(mtimes, np.int64), counts),
         names=names,
         keys=keys,
-        small=small,
+        table=small,
         labels=labels,
         classes=classes,
     )
@@ -162,15 +145,6 @@ def _check_schema(
     if not schema.equals(first):
         raise SourceError(f"{path}: its columns are not those of the first file")
     return layout, first
-
-
-def _read_paths(file: pq.ParquetFile, layout: Layout) -> list[str | None] | None:
-    """The path of each row's image; None where the layout has no such thing."""
-    if len(layout.images) != 1 or not has_paths(file.schema_arrow.field(layout.images[0]).type):
-        return None
-    column = file.read(columns=[f"{layout.images[0]}.path"])[layout.images[0]]
-    paths = pa.compute.struct_field(column, "path").to_pylist()
-    return [path if isinstance(path, str) else None for path in paths]
 
 
 def _row_size(group: Any) -> int:

@@ -13,7 +13,8 @@ Fields are in alphabetical order. A field that a sample lacks is null.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from penstock._core import crc32c
 from penstock.errors import CorruptError, SourceError
@@ -33,6 +35,9 @@ DAMAGED = "damaged"
 _PLACE = {"offset": pa.int64(), "size": pa.int64(), "crc32c": pa.uint32()}
 _IMAGE = {"height": pa.int32(), "width": pa.int32(), "kind": pa.dictionary(pa.int32(), pa.string())}
 _VIDEO = {**_IMAGE, "frames": pa.list_(pa.int32())}
+_ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
+_READERS = 4
+_MOST_MAPS = 16384  # a process may have about 65,000
 _OWN = frozenset({*_PLACE, *_VIDEO, "seek"})
 
 
@@ -122,19 +127,46 @@ def read_index(path: Path, *, rows: int, data: FileRecord | None) -> pa.Table:
     """The index without its seek tables, checked: well-formed, `rows` long, and inside its file.
 
     `data` is the one file that the rows lie in; None where every row names a loose file, whose path
-    is then only checked to stay below the root.
+    is then only checked to stay below the root. The table is the file itself, mapped: the file may be
+    replaced while the table is in use, as ours are, but not be cut short.
     """
     try:
-        with pa.OSFile(os.fspath(path)) as file:
-            names = pa.ipc.open_file(file).schema.names
-            wanted = [i for i, name in enumerate(names) if not name.endswith(".seek")]
-            options = pa.ipc.IpcReadOptions(included_fields=wanted)
-            table = pa.ipc.open_file(file, options=options).read_all()
+        table = _map(path)
         table.validate(full=True)
     except FileNotFoundError:
         raise CorruptError(f"{path}: the index is missing") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptError(f"{path}: not a readable index: {error}") from None
+    _check(path, table, rows, data)
+    return table
+
+
+def read_indexes(shards: Sequence[tuple[Path, int, FileRecord | None]]) -> pa.Table:
+    """The rows of several indexes (path, rows and data of each) as one table, checked like each alone."""
+    if len(shards) > _MOST_MAPS:
+        groups = [shards[i : i + _MOST_MAPS] for i in range(0, len(shards), _MOST_MAPS)]
+        copies = [read_indexes(group).combine_chunks() for group in groups]
+        return pa.concat_tables(copies, promote_options="default").unify_dictionaries()
+    try:
+        with ThreadPoolExecutor(_READERS) as pool:
+            tables = list(pool.map(_map, [path for path, _, _ in shards]))
+        pa.concat_tables(tables, promote_options="default").validate(full=True)
+    except (pa.ArrowException, OSError, ValueError):  # one by one, to say which and why
+        tables = [read_index(path, rows=rows, data=data) for path, rows, data in shards]
+    for table, (path, rows, data) in zip(tables, shards, strict=True):
+        _check(path, table, rows, data)
+    return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+
+
+def _map(path: Path) -> pa.Table:
+    """The columns of an index but for its seek tables, as they are."""
+    with pa.memory_map(os.fspath(path)) as file:
+        table = pa.ipc.open_file(file, options=_ONE_THREAD).read_all()
+    return table.select([i for i, name in enumerate(table.column_names) if name[-5:] != ".seek"])
+
+
+def _check(path: Path, table: pa.Table, rows: int, data: FileRecord | None) -> None:
+    """That a well-formed table is the index that it should be."""
     if table.num_rows != rows:
         raise CorruptError(f"{path}: {table.num_rows} rows, the manifest says {rows}")
     _check_types(path, table.schema)
@@ -143,7 +175,6 @@ def read_index(path: Path, *, rows: int, data: FileRecord | None) -> pa.Table:
         _check_places(path, table, field, None if data is None else data.bytes)
         if is_video_field(field):
             _check_frames(path, table, field)
-    return table
 
 
 def _check_types(path: Path, schema: pa.Schema) -> None:
@@ -175,19 +206,22 @@ def _check_files(path: Path, table: pa.Table, data: FileRecord | None) -> None:
 
 def _check_places(path: Path, table: pa.Table, field: str, limit: int | None) -> None:
     """Offsets and sizes that lie inside their file, as far as its size is known."""
-    offset, size = table[f"{field}.offset"], table[f"{field}.size"]
-    lowest = pc.min(pc.min_element_wise(offset, size)).as_py()
-    if lowest is None:
+    offset, size = (_read_numbers(table[f"{field}.{name}"]) for name in ("offset", "size"))
+    if not len(offset):
         return
-    try:
-        highest = pc.max(pc.add_checked(offset, size)).as_py()
-    except pa.ArrowInvalid:
-        highest = "beyond 2**63"
-    if lowest < 0 or isinstance(highest, str) or (limit is not None and highest > limit):
+    lowest = min(int(offset.min()), int(size.min()))
+    room = np.iinfo(np.int64).max if limit is None else limit
+    if lowest < 0 or (offset > room - size).any():
         raise CorruptError(
-            f"{path}: the field {field} points outside its file: bytes {lowest} to {highest} "
-            f"of {limit}"
+            f"{path}: the field {field} points outside its file: bytes {lowest} to "
+            f"{int(offset.max()) + int(size.max())} of {limit}"
         )
+
+
+def _read_numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """A column as an array, 0 for null; NumPy needs a tenth of Arrow's time for so few rows."""
+    numbers: NDArray[np.int64] = (column.fill_null(0) if column.null_count else column).to_numpy()
+    return numbers
 
 
 def _check_frames(path: Path, table: pa.Table, field: str) -> None:

@@ -32,13 +32,14 @@ from penstock.formats.webdataset import (
     parse_frames,
     printable_key,
 )
+from penstock.pack.cores import count_cores
 from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
 from penstock.pack.durable import write_durable
 from penstock.pack.index import IndexBuilder, check_column_names, is_index
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, Manifest, write_manifest
-from penstock.pack.packer import REJECTED, count_cores
+from penstock.pack.packer import REJECTED
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.shard import ShardResult, assemble_manifest, write_index
 from penstock.sample import is_image_field, is_video_field

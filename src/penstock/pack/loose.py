@@ -9,11 +9,11 @@ from pathlib import Path
 from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles
 from penstock.formats.names import printable
+from penstock.pack.cores import count_cores
 from penstock.pack.describe import describe_image
 from penstock.pack.index import IndexBuilder
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, write_manifest
-from penstock.pack.packer import count_cores
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.shard import ShardResult, assemble_manifest, write_index
 

@@ -25,6 +25,7 @@ from penstock.formats.detect import open_source
 from penstock.formats.names import printable
 from penstock.formats.source import Source
 from penstock.pack import workshop as ws
+from penstock.pack.cores import count_cores
 from penstock.pack.cut import cut_shards, order_rows
 from penstock.pack.describe import Described, describe_sample
 from penstock.pack.durable import write_durable
@@ -33,6 +34,7 @@ from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
 from penstock.pack.progress import ProgressCounter, Watcher
+from penstock.pack.recognise import find_changed
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
 
@@ -110,11 +112,6 @@ def pack_dataset(
         source = open_source(source, listing=listing, format=format)
     check_column_names(source.columns)
     return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
-
-
-def count_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:
@@ -211,7 +208,7 @@ class _Job:
             if self.stop.is_set():
                 raise _Stopped
             try:
-                described = self._read(row)
+                described = self.read(row)
             except SourceChangedError as error:
                 raise PackError(f"{self.name(row)}: {error}; pack again") from None
             except SourceError as error:
@@ -223,7 +220,8 @@ class _Job:
                     yield described
             self.progress.add(1, int(self.source.sizes[row]))
 
-    def _read(self, row: int) -> Described:
+    def read(self, row: int) -> Described:
+        """A sample as it is packed."""
         sample = self.source.read(row)
         if self.options.encode is not None:
             sample = encode_sample(sample, self.options.encode)
@@ -310,19 +308,24 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
         manifest = read_manifest(destination)
     except CorruptError as error:
         raise PackError(f"{destination}: holds something else: {error}") from None
-    newest = int(job.source.mtimes.max())
-    same = manifest.recipe == json.loads(json.dumps(job.recipe()))
-    if not same or newest > (destination / MANIFEST).stat().st_mtime_ns:
+    rejected = _read_rejected(destination)
+    if manifest.recipe != json.loads(json.dumps(job.recipe())):
         raise PackError(
             f"{destination}: already holds a data set made from another source or with other "
             "options; choose another folder or remove it"
+        )
+    names = {name for name, _ in rejected}
+    if changed := find_changed(job.source, job.read, destination, manifest, names):
+        raise PackError(
+            f"{destination}: already holds a data set, and {printable(changed)} changed after it was "
+            "packed; choose another folder or remove it"
         )
     workshop = destination / ws.FOLDER
     if workshop.exists():
         with ws.open_workshop(destination):
             ws.remove_workshop(workshop)
     job.resumed = len(manifest.shards)
-    return job.summary(destination, manifest, _read_rejected(destination))
+    return job.summary(destination, manifest, rejected)
 
 
 def _read_rejected(destination: Path) -> list[tuple[str, str]]:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from penstock._core import crc32c
 from penstock.errors import CorruptError
 from penstock.formats.pread import pread_all
+from penstock.pack.cores import count_cores
 from penstock.pack.index import FILE, KEY, field_names, read_index
 from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest
-from penstock.pack.packer import count_cores
 from penstock.pack.progress import ProgressCounter, Watcher
 
 _PIECE = 8 << 20

@@ -23,9 +23,9 @@ from penstock.plan.split import Split, choose_lanes, cut_lane, own_lanes
 
 @dataclass(frozen=True, eq=False)
 class StepPlan:
-    """One rank's batch: `rows` int64[b] of the index, and `valid` bool[b], the valid entries first.
+    """One rank's batch: `rows` int64[b] of the index, and `valid` bool[b].
 
-    Invalid entries repeat a sample to fill the batch. `draws` int64[b] are the ids to draw a
+    A batch that would be empty repeats one sample as an invalid entry. `draws` int64[b] are the ids to draw a
     sample's randomness by: its row, or if it comes again in the epoch a number of its own.
     """
 
@@ -40,7 +40,7 @@ class EpochPlan:
 
     `lanes` is what another world size needs to continue this epoch. `order` are the entries of the
     rank's lanes, lane after lane; lane *i* is order[bounds[i]:bounds[i + 1]]. `filler` is the entry
-    that fills up the last batch: one of the rank's own, if it has any.
+    that an empty last batch gets: one of the rank's own, if it has any.
     """
 
     split: Split
@@ -60,10 +60,10 @@ class EpochPlan:
         if not 0 <= t < self.steps:
             raise IndexError(f"step {t} of an epoch of {self.steps} steps")
         entries = self.order[self._find_places(t)]
-        size = self.split.batch_size if self.split.last == "pad" else max(len(entries), 1)
-        valid = np.arange(size) < len(entries)
-        padded = np.append(entries, np.full(size - len(entries), self.filler))
-        return StepPlan(self.take_rows(padded), valid, self._number_draws(padded))
+        valid = np.full(max(len(entries), 1), len(entries) > 0)
+        if not len(entries):
+            entries = np.array([self.filler])
+        return StepPlan(self.take_rows(entries), valid, self._number_draws(entries))
 
     def take_rows(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of the index that entries stand for."""

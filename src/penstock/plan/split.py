@@ -14,8 +14,7 @@ from typing import Literal
 # How an epoch ends whose samples do not fill the last global batch:
 #   drop   they are left out
 #   short  the last batch is smaller; a rank that would get none repeats one sample, marked invalid
-#   pad    the last batch is filled up on every rank with repeated samples, marked invalid
-Last = Literal["drop", "short", "pad"]
+Last = Literal["drop", "short"]
 
 _USUAL_LANES = 8
 
@@ -39,8 +38,8 @@ class Split:
             raise ValueError(f"batch_size is {self.batch_size}: give at least 1")
         if not 0 <= self.rank < self.world_size:
             raise ValueError(f"rank is {self.rank} of {self.world_size}: give 0 to world_size - 1")
-        if self.last not in ("drop", "short", "pad"):
-            raise ValueError(f"last is {self.last!r}: give 'drop', 'short' or 'pad'")
+        if self.last not in ("drop", "short"):
+            raise ValueError(f"last is {self.last!r}: give 'drop' or 'short'")
         if self.lanes is not None:
             self._check_lanes(self.lanes)
 

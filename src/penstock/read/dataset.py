@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, overload
 
@@ -14,7 +13,15 @@ import pyarrow.compute as pc
 
 from penstock.errors import CorruptError
 from penstock.formats.pread import pread_all
-from penstock.pack.index import FILE, KEY, LABEL, field_names, read_index, user_columns
+from penstock.pack.index import (
+    FILE,
+    KEY,
+    LABEL,
+    field_names,
+    read_index,
+    read_indexes,
+    user_columns,
+)
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest
 from penstock.sample import Sample
@@ -83,9 +90,8 @@ class Dataset(Sequence[Sample]):
 
     def read_index(self) -> pa.Table:
         """The index of all shards, read anew, whatever part of them this data set is."""
-        with ThreadPoolExecutor(4) as pool:
-            tables = list(pool.map(self._read_shard, range(len(self.manifest.shards))))
-        return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+        shards = self.manifest.shards
+        return read_indexes([(self.path / s.index.file, s.samples, s.data) for s in shards])
 
     @property
     def rows(self) -> np.ndarray | None:

@@ -77,11 +77,12 @@ def _open_file(file: Path, cache: Path) -> Dataset:
     state = file.stat()
     name = f"{os.fsdecode(file)}\0{state.st_size}\0{state.st_mtime_ns}"
     target = cache / hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
-    with _locked(target.with_suffix(".lock")):
-        if not (target / MANIFEST).exists():
-            _log.info("indexing %s into %s", file, target)
-            with progress_bar(f"indexing {file.name}", "samples") as watcher:
-                index_dataset(file, out=target, watcher=watcher)
+    if not (target / MANIFEST).exists():
+        with _locked(target.with_suffix(".lock")):
+            if not (target / MANIFEST).exists():
+                _log.info("indexing %s into %s", file, target)
+                with progress_bar(f"indexing {file.name}", "samples") as watcher:
+                    index_dataset(file, out=target, watcher=watcher)
     return open_dataset(target)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,18 @@ class Part:
     index: Path
     loose: bool
     """Whether every row is a file of its own (an image folder)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The bytes of a run in memory, the seek tables of its rows, and why the files of some could not be read."""
+
+    data: NDArray[np.uint8]
+    seeks: SeekTables | None
+    lost: Mapping[int, str]
+
+
+_NOTHING: Mapping[int, str] = {}
 
 
 class Layout:
@@ -83,45 +95,60 @@ class Layout:
         """The file that a row lies in."""
         return self.part_of(row).root / str(self.columns.files[self.columns.file[row]])
 
-    def read_run(self, run: int, memory: NDArray[np.uint8]) -> SeekTables | None:
-        """Fills memory with the bytes of a run; its seek tables. Thread-safe."""
+    def read_run(self, run: int, memory: NDArray[np.uint8]) -> Run:
+        """Reads a run into memory. Thread-safe.
+
+        A file that is gone loses its rows if it is a loose one, and is an error if it is a shard.
+        """
         start, stop = int(self.runs[run]), int(self.runs[run + 1])
         part = self.part_of(start)
+        lost = _NOTHING
         if part.loose:
-            for row in range(start, stop):
-                if size := int(self.columns.span.size[row]):
-                    self._read_span(row, memory, int(self.places[row]), size)
+            lost = self._read_files(start, stop, memory)
         else:
-            rows = np.arange(start, stop)[self.columns.span.size[start:stop] > 0]
-            if len(rows):
-                self._read_stretch(int(rows[0]), run, memory)
-        return self._seeks.read(part.index, start - part.start, stop - part.start)
+            self._read_stretch(start, stop, memory[: self.sizes[run]])
+        seeks = self._seeks.read(part.index, start - part.start, stop - part.start)
+        return Run(memory, seeks, lost)
 
-    def _read_stretch(self, row: int, run: int, memory: NDArray[np.uint8]) -> None:
-        offset = int(self.columns.span.offset[row] - self.places[row])
-        self._fill(row, memory[: self.sizes[run]], offset)
+    def _read_files(self, start: int, stop: int, memory: NDArray[np.uint8]) -> Mapping[int, str]:
+        """Each row from a file of its own; why those that could not be read were not."""
+        lost: dict[int, str] = {}
+        span = self.columns.span
+        for row in range(start, stop):
+            place, size = int(self.places[row]), int(span.size[row])
+            target = memory[place : place + size]
+            reason = self._fill(row, target, int(span.offset[row])) if size else None
+            if reason is not None:
+                lost[row] = reason
+                target[:] = 0  # not what lay here before
+        return lost
 
-    def _read_span(self, row: int, memory: NDArray[np.uint8], place: int, size: int) -> None:
-        target = memory[place : place + size]
+    def _read_stretch(self, start: int, stop: int, memory: NDArray[np.uint8]) -> None:
+        rows = np.flatnonzero(self.columns.span.size[start:stop] > 0)
+        if not len(rows):
+            return
+        row = start + int(rows[0])
+        reason = self._fill(row, memory, int(self.columns.span.offset[row] - self.places[row]))
+        if reason is not None:
+            raise CorruptError(f"{self.path_of(row)}: {reason}")
+
+    def _fill(self, row: int, memory: NDArray[np.uint8], offset: int) -> str | None:
+        """Fills memory from the file of a row; what went wrong, if anything."""
         try:
-            self._fill(row, target, int(self.columns.span.offset[row]))
-        except CorruptError:
-            target[:] = 0  # intentional: zeros do not decode, so a lost file is one bad sample
-
-    def _fill(self, row: int, memory: NDArray[np.uint8], offset: int) -> None:
-        path = self.path_of(row)
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self.path_of(row), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return "the file is missing; it was there when the index was made"
         except OSError as error:
-            raise CorruptError(f"{path}: {error.strerror}") from None
+            return str(error.strerror)
         try:
             got = pread_into(fd, memory.data, offset)
         except OSError as error:
-            raise CorruptError(f"{path}: {error.strerror}") from None
+            return str(error.strerror)
         finally:
             os.close(fd)
-        if got < len(memory):
-            raise CorruptError(
-                f"{path}: {len(memory)} bytes at {offset} are indexed, {got} are there; "
-                "the file changed after it was indexed"
-            )
+        if got == len(memory):
+            return None
+        return (
+            f"{len(memory)} bytes at {offset} are indexed, {got} are there; "
+            "the file changed after it was indexed"
+        )

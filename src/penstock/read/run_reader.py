@@ -12,7 +12,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,20 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.plan import RunSchedule
-from penstock.read.seeks import SeekTables
+from penstock.read.layout import Run
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-ReadRun = Callable[[int, NDArray[np.uint8]], "SeekTables | None"]
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """The bytes of a run in memory, and the seek tables of its rows."""
-
-    data: NDArray[np.uint8]
-    seeks: SeekTables | None
+ReadRun = Callable[[int, NDArray[np.uint8]], Run]
 
 
 class Arenas:
@@ -158,9 +149,9 @@ class RunReader:
             while (run := self._claim()) is not None:
                 memory = self._arenas.take(int(self._sizes[run]))
                 before = time.perf_counter()
-                seeks = self._read_run(run, memory)
+                result = self._read_run(run, memory)
                 with self._change:
-                    self._ready[run] = Run(memory, seeks)
+                    self._ready[run] = result
                     self._new_bytes += int(self._sizes[run])
                     self._new_seconds += time.perf_counter() - before
                     self._change.notify_all()

@@ -1,9 +1,12 @@
-"""A bounded queue from one producing thread to one consumer that either side can end at any moment."""
+"""A bounded queue from one producing thread to one consumer that either side can end at any moment, and the
+thread that fills one."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -52,3 +55,31 @@ class Handoff(Generic[T]):
             if self._error is not None:
                 raise self._error
             return None
+
+
+@contextmanager
+def run_ahead(items: Iterable[T], name: str) -> Iterator[Handoff[T]]:
+    """Goes through `items` in a thread of its own, up to one ahead of what was taken; ends it on leaving.
+
+    Whatever `items` may wait for must be ended before.
+    """
+    ready: Handoff[T] = Handoff(1)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            for item in items:
+                if not ready.put(item):
+                    return
+                del item
+        except BaseException as raised:  # noqa: BLE001 - it is raised again where the item is taken
+            error = raised
+        ready.end(error)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        yield ready
+    finally:
+        ready.end()
+        thread.join()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import os
+import signal
 import threading
 import time
 import weakref
@@ -13,9 +13,11 @@ from contextlib import closing
 from penstock.plan import EpochPlan, schedule_runs
 from penstock.read.run_reader import RunReader
 from penstock.serve.batch import Batch
-from penstock.serve.handoff import Handoff
+from penstock.serve.handoff import Handoff, run_ahead
 from penstock.serve.python_stage import Workers
-from penstock.serve.renderer import Renderer
+from penstock.serve.renderer import Prepared, Renderer
+
+_LEAVING = 0.1  # seconds, for what takes microseconds
 
 
 def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
@@ -52,7 +54,7 @@ def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
 
 
 class Production:
-    """The thread that renders, the reader that it draws on, and the workers that it feeds."""
+    """The thread that renders, those that read and plan ahead of it, and the workers that it feeds."""
 
     def __init__(
         self,
@@ -90,9 +92,8 @@ class Production:
         try:
             self._at_exit()
         except KeyboardInterrupt:
-            # Out of a finalizer it would be lost: first finish, then let it come again.
             self._thread.join()
-            _thread.interrupt_main()
+            _interrupt_later()
 
     def _run(self) -> None:
         error: BaseException | None = None
@@ -120,30 +121,51 @@ class Production:
         return last + 1 >= len(self._plan)
 
     def _render(self) -> Generator[Batch, None, None]:
-        layout, counters = self._renderer.layout, self._renderer.counters
-        schedule = schedule_runs(self._plan)
-        with RunReader(
-            schedule,
+        counters = self._renderer.counters
+        reader = self._open_reader()
+        # The reader is closed first, since preparing may wait for it.
+        with reader, run_ahead(self._prepare(reader), "penstock-plan") as steps, closing(reader):
+            before = time.perf_counter()
+            while (prepared := steps.get()) is not None:
+                between = time.perf_counter()
+                batch = self._renderer.render(prepared)
+                counters.read_wait_seconds += between - before
+                counters.render_seconds += time.perf_counter() - between
+                counters.bytes_read += reader.count_new_bytes()
+                counters.read_seconds += reader.count_new_seconds()
+                reader.finish_step(prepared.number)
+                del prepared
+                yield batch
+                del batch
+                before = time.perf_counter()
+
+    def _open_reader(self) -> RunReader:
+        layout = self._renderer.layout
+        return RunReader(
+            schedule_runs(self._plan),
             layout.read_run,
             layout.sizes,
             arenas=self._renderer.memory.arenas,
             start=self._first,
             ahead=self._ahead,
-        ) as reader:
-            for number in range(self._first, len(self._plan)):
-                step = self._plan.step(number)
-                before = time.perf_counter()
-                runs = reader.take(sorted(set(layout.runs_of(step.rows).tolist())))
-                between = time.perf_counter()
-                batch = self._renderer.render(number, step, runs)
-                counters.read_wait_seconds += between - before
-                counters.render_seconds += time.perf_counter() - between
-                counters.bytes_read += reader.count_new_bytes()
-                counters.read_seconds += reader.count_new_seconds()
-                del runs
-                reader.finish_step(number)
-                yield batch
-                del batch
+        )
+
+    def _prepare(self, reader: RunReader) -> Iterator[Prepared]:
+        """What rendering needs of each step, made while the step before it is rendered."""
+        layout = self._renderer.layout
+        for number in range(self._first, len(self._plan)):
+            step = self._plan.step(number)
+            runs = reader.take(sorted(set(layout.runs_of(step.rows).tolist())))
+            yield self._renderer.prepare(number, step, runs)
+
+
+def _interrupt_later() -> None:
+    """Lets Ctrl-C come again when the loop is left: inside, in the finalizer of a generator, it would be lost."""
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(_LEAVING, signal.pthread_kill, (main, signal.SIGINT))
+    timer.daemon = True
+    timer.start()
 
 
 def _wait_for(ready: Handoff[Batch], thread: threading.Thread, owner: int) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.plan import EpochPlan, Shuffle, Split, plan_epoch
-from penstock.plan.split import choose_lanes
+from penstock.pack.cores import count_cores
+from penstock.plan import EpochPlan, Split
 from penstock.read.dataset import Dataset
 from penstock.read.folder_cache import open_path
-from penstock.read.layout import Layout
-from penstock.read.parts import Table
 from penstock.serve.batch import IGNORED_LABEL, Batch
-from penstock.serve.choices import choose_run_bytes, choose_window, find_common_size
+from penstock.serve.choices import find_common_size
 from penstock.serve.describe import describe_loader
+from penstock.serve.epochs import Epochs, Position
 from penstock.serve.iteration import Production, iterate
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.pipeline import Pipeline, divide_transform
@@ -23,33 +21,12 @@ from penstock.serve.python_stage import PythonPart, Workers, run_inline
 from penstock.serve.python_steps import Collate, PythonSteps
 from penstock.serve.rank import find_rank
 from penstock.serve.renderer import IMAGE, LABEL, Renderer
-from penstock.serve.sampling import Mixture, Sampling, Weights
+from penstock.serve.sampling import Mixture, Weights
 from penstock.serve.stats import Counters, Stats, summarise
 from penstock.serve.substitution import OnError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-
-class Position(NamedTuple):
-    """A step of an epoch."""
-
-    epoch: int
-    step: int
-
-
-@dataclass(frozen=True)
-class State:
-    """Where a loader stands, and what must be equal for the batches after it to be the same."""
-
-    epoch: int
-    step: int
-    seed: int
-    samples: int
-    global_batch: int
-    lanes: int
-    window: int | None
-    shuffle: bool
 
 
 class Loader:
@@ -123,31 +100,35 @@ class Loader:
         self.drop_last = not keeps_all
         self.rank, self.world_size = find_rank(rank, world_size)
         self._on_error: OnError = on_error
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = threads or count_cores()
         self._prefetch = prefetch
-        self._table = _read_table(self.dataset, self.fields)
-        self._sampling = Sampling(self.dataset, self._table, weights, seed)
+        last: Literal["drop", "short"] = "drop" if self.drop_last else "short"
+        self._epochs = Epochs(
+            self.dataset,
+            self.fields,
+            Split(batch_size, self.rank, self.world_size, last=last),
+            seed=seed,
+            shuffle=shuffle,
+            window=window,
+            weights=weights,
+        )
         self._pipeline = Pipeline(None)
         if IMAGE in self.fields:
-            common_size = find_common_size(self._table.columns, self._sampling.subset)
+            columns, subset = self._epochs.table.columns, self._epochs.sampling.subset
+            common_size = find_common_size(columns, subset)
             collates = collate_fn is not None
             self._pipeline = divide_transform(transform, common_size, collates=collates)
         self._in_python = IMAGE in self.fields and bool(self._pipeline.steps or collate_fn)
         self._collate_fn, self._start_method = collate_fn, start_method
-        cores = len(os.sched_getaffinity(0))
-        self._num_workers = cores if num_workers is None else num_workers
-        self._lanes: int | None = None
-        global_batch = self._split().global_batch
-        self._window = choose_window(window, self._table, global_batch) if shuffle else 0
-        self._layout = self._lay_out()
+        self._num_workers = count_cores() if num_workers is None else num_workers
         self._next = self._received = Position(0, 0)
         self._counters = Counters()
         self._memory: LoaderMemory | None = None
-        self._plan_of: tuple[int, EpochPlan] | None = None
         self._productions: list[Production] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._arguments, self._next, self._received, self._lanes)
+        lanes = self._epochs.split.lanes
+        return _rebuild, (type(self), self._arguments, self._next, self._received, lanes)
 
     def __repr__(self) -> str:
         return (
@@ -163,7 +144,7 @@ class Loader:
 
     def __len__(self) -> int:
         """Batches of an epoch: the same on every rank."""
-        return self._split().count_steps(len(self._sampling))
+        return len(self._epochs)
 
     def __enter__(self) -> Self:
         return self
@@ -191,32 +172,15 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """What the training loop has received, whatever was prefetched; at the end of an epoch, the start
-        of the next. Plain numbers, the same on every rank."""
-        return asdict(self._state(self._received))
+        of the next. Plain values, the same on every rank."""
+        return self._epochs.write_state(self._received)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on after the last batch that was received when `state` was taken.
 
         The world size may have changed, if batch_size has changed with it: the global batches stay.
         """
-        loaded = State(**state)
-        position = Position(loaded.epoch, loaded.step)
-        before, self._lanes = self._lanes, loaded.lanes
-        try:
-            self._check_state(loaded, self._state(position))
-        except ValueError:
-            self._lanes = before
-            raise
-        self._next = self._received = position
-        self._plan_of = None
-
-    def _check_state(self, loaded: State, mine: State) -> None:
-        if mine != loaded:
-            raise ValueError(f"the state is of another loader: {loaded}, this one is {mine}")
-        if loaded.epoch < 0 or not 0 <= loaded.step <= len(self):
-            raise ValueError(
-                f"step {loaded.step} of epoch {loaded.epoch}: an epoch has {len(self)}"
-            )
+        self._next = self._received = self._epochs.read_state(state)
 
     def stats(self) -> Stats:
         """What was loaded so far, how fast, what waited for what, and which samples were bad."""
@@ -229,7 +193,7 @@ class Loader:
         return self._iterate(begin)
 
     def _iterate(self, begin: Position) -> Iterator[Any]:
-        plan = self._plan(begin.epoch)
+        plan = self._epochs.plan(begin.epoch)
         batches = self._produce(begin.epoch, plan, begin.step)
         self._received = begin
         try:
@@ -301,7 +265,7 @@ class Loader:
     def _renderer(self, epoch: int) -> Renderer:
         self._memory = self._make_memory() if self._memory is None else self._memory.here()
         return Renderer(
-            layout=self._layout,
+            layout=self._epochs.layout,
             recipe=self._pipeline.recipe,
             fields=self.fields,
             seed=self.seed,
@@ -309,51 +273,13 @@ class Loader:
             threads=self._threads,
             on_error=self._on_error,
             filler_label=None if self.shuffle else IGNORED_LABEL,
-            name_row=self._table.name_row,
+            name_row=self._epochs.table.name_row,
             counters=self._counters,
             memory=self._memory,
         )
 
     def _make_memory(self) -> LoaderMemory:
         return LoaderMemory()
-
-    def _split(self) -> Split:
-        last: Literal["drop", "short"] = "drop" if self.drop_last else "short"
-        return Split(self.batch_size, self.rank, self.world_size, lanes=self._lanes, last=last)
-
-    def _plan(self, epoch: int) -> EpochPlan:
-        kept = self._plan_of
-        if kept is not None and kept[0] == epoch:
-            return kept[1]
-        plan = plan_epoch(
-            self._layout.runs,
-            self._split(),
-            epoch=epoch,
-            shuffle=Shuffle(self.seed, self._window) if self.shuffle else None,
-            rows=self._sampling.rows(epoch, self._layout.runs),
-        )
-        self._plan_of = (epoch, plan)
-        return plan
-
-    def _lay_out(self) -> Layout:
-        shuffle = Shuffle(self.seed, self._window)
-        anywhere = self.shuffle and shuffle.is_global(len(self._sampling))
-        columns = self._table.columns
-        run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=self._sampling.share)
-        return Layout(columns, self._table.parts, run_bytes)
-
-    def _state(self, position: Position) -> State:
-        split = self._split()
-        return State(
-            epoch=position.epoch,
-            step=position.step,
-            seed=self.seed,
-            samples=len(self._sampling),
-            global_batch=split.global_batch,
-            lanes=choose_lanes(split, shuffled=self.shuffle),
-            window=self._window,
-            shuffle=self.shuffle,
-        )
 
 
 def _rebuild(
@@ -364,7 +290,8 @@ def _rebuild(
     lanes: int | None,
 ) -> Loader:
     loader = kind(**arguments)
-    loader._next, loader._received, loader._lanes = upcoming, received, lanes
+    loader._epochs.use_lanes(lanes)
+    loader._next, loader._received = upcoming, received
     return loader
 
 
@@ -379,9 +306,3 @@ def _check_choices(
         raise ValueError(f"threads is {threads}; it must be at least 1")
     if num_workers is not None and num_workers < 0:
         raise ValueError(f"num_workers is {num_workers}; it must be 0 or more")
-
-
-def _read_table(source: Dataset | Mixture, fields: tuple[str, ...]) -> Table:
-    datasets = source.datasets if isinstance(source, Mixture) else [source]
-    others = [name for name in fields if name not in (IMAGE, LABEL)]
-    return Table(datasets, others, image=IMAGE in fields)

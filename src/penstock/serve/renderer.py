@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from penstock.errors import CorruptError, DecodeError
 from penstock.plan import StepPlan
 from penstock.read.columns import NO_LABEL
-from penstock.read.layout import Layout
-from penstock.read.run_reader import Run
+from penstock.read.layout import Layout, Run
 from penstock.render import render_batch, status_message
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
-from penstock.serve.recipe import Draw, Recipe
+from penstock.serve.recipe import Draw, Drawn, Recipe
 from penstock.serve.stats import Counters
 from penstock.serve.substitution import OnError, choose_rows
 
@@ -26,8 +25,20 @@ _ERRORS_LISTED = 1000
 
 
 @dataclass(frozen=True, eq=False)
+class Prepared:
+    """A step, the runs it needs, and its images where they lie; `drawn` is None if none are rendered."""
+
+    number: int
+    step: StepPlan
+    runs: dict[int, Run]
+    images: Sequence[memoryview] = ()
+    seeks: Sequence[memoryview | bytes] = ()
+    drawn: Drawn | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Renderer:
-    """Renders the steps of an epoch, one after the other, in one thread.
+    """Renders the steps of an epoch, one after the other; what takes no pixels can be prepared in another thread.
 
     Bad samples under on_error: `raise` stops with the key, `skip` leaves them out of their batch,
     `substitute` puts the next good sample of the batch in their place. All depend on the data alone.
@@ -47,17 +58,31 @@ class Renderer:
     counters: Counters
     memory: LoaderMemory
 
-    def render(self, number: int, step: StepPlan, runs: dict[int, Run]) -> Batch:
-        """The batch of a step whose runs are in memory."""
+    def prepare(self, number: int, step: StepPlan, runs: dict[int, Run]) -> Prepared:
+        """A step whose runs are in memory, with all that `render` needs."""
+        if IMAGE not in self.fields:
+            return Prepared(number, step, runs)
+        images, seeks = self._gather_images(step.rows, runs)
+        if self.recipe is None:
+            return Prepared(number, step, runs, images)
+        columns, rows = self.layout.columns, step.rows
+        # A damaged image has no size: any box will do, as it does not decode.
+        heights, widths = np.maximum(columns.height[rows], 1), np.maximum(columns.width[rows], 1)
+        drawn = self.recipe.draw(Draw(self.seed, self.epoch, step.draws), heights, widths)
+        return Prepared(number, step, runs, images, seeks, drawn)
+
+    def render(self, prepared: Prepared) -> Batch:
+        """The batch of a step."""
+        step, runs = prepared.step, prepared.runs
         images: Any = None
-        bad = np.zeros(len(step.rows), np.bool_)
-        if IMAGE in self.fields and self.recipe is not None:
-            images, bad = self._render_images(self.recipe, step, runs)
+        bad = self._find_lost(step, runs)
+        if prepared.drawn is not None:
+            images = self._render_images(prepared, prepared.drawn, bad)
         elif IMAGE in self.fields:
-            images = [bytes(data) for data in self._gather_images(step.rows, runs)[0]]
+            images = [bytes(data) for data in prepared.images]
         kept = choose_rows(bad, self.on_error)
         if kept is not None:
-            images = None if images is None else images[kept]
+            images = None if images is None else _take(images, kept)
             valid = step.valid[kept] & ~bad[kept]
             step = StepPlan(step.rows[kept], valid, step.draws[kept])
         values = tuple(
@@ -69,36 +94,43 @@ class Renderer:
             rows=step.rows,
             draws=step.draws,
             epoch=self.epoch,
-            step=number,
+            step=prepared.number,
         )
 
+    def _find_lost(self, step: StepPlan, runs: dict[int, Run]) -> NDArray[np.bool_]:
+        """Which entries could not be read, reported."""
+        bad = np.zeros(len(step.rows), np.bool_)
+        lost = {row: reason for run in runs.values() for row, reason in run.lost.items()}
+        if lost:
+            bad = np.isin(step.rows, list(lost))
+            for row in step.rows[bad & step.valid].tolist():
+                self.report(row, lost[row])
+        return bad
+
     def _render_images(
-        self, recipe: Recipe, step: StepPlan, runs: dict[int, Run]
-    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        columns, rows = self.layout.columns, step.rows
-        # A damaged image has no size: any box will do, as it does not decode.
-        heights, widths = np.maximum(columns.height[rows], 1), np.maximum(columns.width[rows], 1)
-        drawn = recipe.draw(Draw(self.seed, self.epoch, step.draws), heights, widths)
-        images, seeks = self._gather_images(rows, runs)
-        output = recipe.output
-        out = self.memory.batches.take(output.shape(len(rows), drawn.size), output.element)
+        self, prepared: Prepared, drawn: Drawn, bad: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        """The images; those that do not decode are reported, and added to `bad`."""
+        assert self.recipe is not None
+        step, output = prepared.step, self.recipe.output
+        out = self.memory.batches.take(output.shape(len(step.rows), drawn.size), output.element)
         out, status = render_batch(
-            images,
+            prepared.images,
             drawn.boxes,
             drawn.size,
             window=drawn.window,
             flips=drawn.flips,
-            seeks=seeks,
+            seeks=prepared.seeks,
             color=drawn.color,
             output=output,
-            resample=recipe.resample,
+            resample=self.recipe.resample,
             out=out,
             threads=self.threads,
         )
-        bad = status != 0
-        for i in np.flatnonzero(bad & step.valid):
-            self.report(int(rows[i]), status_message(int(status[i])))
-        return out, bad
+        for i in np.flatnonzero((status != 0) & step.valid & ~bad):
+            self.report(int(step.rows[i]), status_message(int(status[i])))
+        bad |= status != 0
+        return out
 
     def _gather_images(
         self, rows: NDArray[np.int64], runs: dict[int, Run]
@@ -162,3 +194,7 @@ class Renderer:
         return (
             labels if self.filler_label is None else np.where(step.valid, labels, self.filler_label)
         )
+
+
+def _take(images: Any, kept: NDArray[np.int64]) -> Any:
+    return [images[i] for i in kept] if isinstance(images, list) else images[kept]

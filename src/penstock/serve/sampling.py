@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -63,6 +65,21 @@ class Sampling:
     def subset(self) -> NDArray[np.int64] | None:
         """The rows that epochs are made of, ascending; None if all of them."""
         return self._subset
+
+    @cached_property
+    def digest(self) -> str:
+        """Tells subsets, weights and mixtures apart that have equally many samples; empty for simply all."""
+        if isinstance(self._source, Mixture):
+            parts = [self._bounds, np.asarray(self._source.weights, np.float64)]
+        else:
+            parts = [part for part in (self._subset, self._weights) if part is not None]
+        if not parts:
+            return ""
+        digest = hashlib.blake2b(digest_size=8)
+        for part in parts:
+            digest.update(f"{part.dtype.str}{len(part)} ".encode())
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
 
     @property
     def share(self) -> float:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from penstock.pack.cores import count_cores
 from penstock.serve.pipeline import divide_transform
 from penstock.serve.transforms import RandomHorizontalFlip, RandomResizedCrop
 from penstock.workbench import numbers
@@ -61,7 +62,7 @@ class Options:
         return self.transform
 
     def thread_counts(self) -> list[int]:
-        return sorted(set(self.threads or choose_threads(len(os.sched_getaffinity(0)))))
+        return sorted(set(self.threads or choose_threads(count_cores())))
 
 
 def choose_threads(cores: int) -> list[int]:

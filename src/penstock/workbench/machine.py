@@ -11,6 +11,7 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
+from penstock.pack.cores import count_cores
 from penstock.workbench.numbers import Machine
 
 _UNLIMITED = 1 << 60
@@ -23,7 +24,7 @@ def read_machine(data: Path, root: Path = Path("/")) -> Machine:
     return Machine(
         cpu=_read_cpu_name(root),
         cores=os.cpu_count() or 1,
-        usable_cores=len(os.sched_getaffinity(0)),
+        usable_cores=count_cores(),
         cpu_limit=read_cpu_limit(root),
         memory=memory.get("MemTotal", 0),
         memory_available=memory.get("MemAvailable", 0),

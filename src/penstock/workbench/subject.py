@@ -75,7 +75,7 @@ class Subject:
         images, seeks, rows = [], [], []
         for run in self.runs[:count].tolist():
             memory = np.empty(max(int(self.layout.sizes[run]), 1), np.uint8)
-            tables = self.layout.read_run(run, memory)
+            tables = self.layout.read_run(run, memory).seeks
             first, stop = int(self.layout.runs[run]), int(self.layout.runs[run + 1])
             step = max(1, (stop - first) // each)
             for row in range(first, stop, step)[:each]:

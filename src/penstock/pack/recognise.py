@@ -1,0 +1,86 @@
+"""Whether a source is still what a finished data set was packed from.
+
+Guaranteed: a file that was written, or moved into its place, after the data set was finished is compared by its
+content, whatever time it claims; one that was merely touched does no harm.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock._core import crc32c
+from penstock.errors import SourceError
+from penstock.formats.files import ImageFiles
+from penstock.formats.source import Source
+from penstock.pack.cores import count_cores
+from penstock.pack.describe import Described
+from penstock.pack.index import KEY, field_names, read_indexes
+from penstock.pack.manifest import NAME as MANIFEST
+from penstock.pack.manifest import Manifest
+
+
+def find_changed(
+    source: Source,
+    read: Callable[[int], Described],
+    destination: Path,
+    manifest: Manifest,
+    rejected: Collection[str],
+) -> str | None:
+    """The name of a sample that is not what was packed, if there is one.
+
+    `read` gives a row as it is packed; `rejected` are the names that could not be.
+    """
+    finished = (destination / MANIFEST).stat().st_mtime_ns
+    doubtful = np.flatnonzero(_find_changes(source) >= finished).tolist()
+    if not doubtful:
+        return None
+    packed = _read_checksums(destination, manifest)
+
+    def is_same(row: int) -> bool:
+        try:
+            sample = read(row).sample
+        except SourceError:
+            return source.names[row] in rejected
+        known = packed.get(sample.key, {})
+        return all(known.get(field) == crc32c(data) for field, data in sample.items())
+
+    with ThreadPoolExecutor(count_cores()) as pool:
+        for row, same in zip(doubtful, pool.map(is_same, doubtful), strict=True):
+            if not same:
+                pool.shutdown(cancel_futures=True)
+                return source.names[row]
+    return None
+
+
+def _find_changes(source: Source) -> NDArray[np.int64]:
+    """When each sample last changed. What is moved into place keeps its mtime, but not its ctime."""
+    if not isinstance(source, ImageFiles):
+        return source.mtimes
+    paths = [source.root / name for name in source.names]
+    ctimes = np.array([_find_ctime(path) for path in paths], np.int64)
+    changes: NDArray[np.int64] = np.maximum(source.mtimes, ctimes)
+    return changes
+
+
+def _find_ctime(path: Path) -> int:
+    """That of a file, or of the link to it."""
+    try:
+        return max(os.stat(path).st_ctime_ns, os.lstat(path).st_ctime_ns)
+    except OSError:
+        return 0
+
+
+def _read_checksums(destination: Path, manifest: Manifest) -> dict[str, dict[str, int | None]]:
+    """The checksums of the fields of each sample, by its key."""
+    shards = [(destination / s.index.file, s.samples, s.data) for s in manifest.shards]
+    table = read_indexes(shards)
+    fields = field_names(table.schema)
+    columns = [table[f"{field}.crc32c"].to_pylist() for field in fields]
+    sums = (dict(zip(fields, row, strict=True)) for row in zip(*columns, strict=True))
+    return dict(zip(table[KEY].to_pylist(), sums, strict=True))

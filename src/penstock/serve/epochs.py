@@ -1,0 +1,147 @@
+"""The epochs of a loader: which samples, in what order, for which rank. No thread, no pixel.
+
+In: a source, a split, a seed. Out: a plan for any epoch, and the state of any position in one. Guaranteed: equal
+states are followed by equal batches, and a state that would not be is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+from penstock.plan import EpochPlan, Shuffle, Split, plan_epoch
+from penstock.plan.split import choose_lanes
+from penstock.read.dataset import Dataset
+from penstock.read.layout import Layout
+from penstock.read.parts import Table
+from penstock.serve.choices import choose_run_bytes, choose_window
+from penstock.serve.renderer import IMAGE, LABEL
+from penstock.serve.sampling import Mixture, Sampling, Weights
+
+
+class Position(NamedTuple):
+    """A step of an epoch."""
+
+    epoch: int
+    step: int
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a loader stands, and what must be equal for the batches after it to be the same."""
+
+    epoch: int
+    step: int
+    seed: int
+    samples: int
+    selection: str
+    global_batch: int
+    lanes: int
+    window: int | None
+    shuffle: bool
+
+    @classmethod
+    def read(cls, state: Mapping[str, Any]) -> State:
+        """The state that was written as a mapping."""
+        try:
+            return cls(**state)
+        except TypeError as error:
+            raise ValueError(f"not the state of a loader of this version: {error}") from None
+
+
+class Epochs:
+    """Plans of epochs over the samples of a source."""
+
+    def __init__(
+        self,
+        source: Dataset | Mixture,
+        fields: Sequence[str],
+        split: Split,
+        *,
+        seed: int,
+        shuffle: bool,
+        window: int | str | None,
+        weights: Weights,
+    ) -> None:
+        self.split = split
+        self.table = _read_table(source, fields)
+        self.sampling = Sampling(source, self.table, weights, seed)
+        self.seed = seed
+        self.window = choose_window(window, self.table, split.global_batch) if shuffle else 0
+        self._shuffle = Shuffle(seed, self.window) if shuffle else None
+        self.layout = self._lay_out()
+        self._kept: tuple[int, EpochPlan] | None = None
+
+    def __len__(self) -> int:
+        """Steps of an epoch."""
+        return self.split.count_steps(len(self.sampling))
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """The plan of an epoch. The last one is kept."""
+        if self._kept is None or self._kept[0] != epoch:
+            rows = self.sampling.rows(epoch, self.layout.runs)
+            plan = plan_epoch(
+                self.layout.runs, self.split, epoch=epoch, shuffle=self._shuffle, rows=rows
+            )
+            self._kept = (epoch, plan)
+        return self._kept[1]
+
+    def use_lanes(self, lanes: int | None) -> None:
+        """Goes on with the lanes that an epoch was begun with."""
+        self.split = replace(self.split, lanes=lanes)
+        self._kept = None
+
+    def write_state(self, position: Position) -> dict[str, Any]:
+        """Plain values, the same on every rank."""
+        return asdict(self._state(position, self.split))
+
+    def read_state(self, state: Mapping[str, Any]) -> Position:
+        """The position of a state, whose lanes are those from now on; ValueError if it is of another loader."""
+        loaded = State.read(state)
+        position = Position(loaded.epoch, loaded.step)
+        mine = self._state(position, replace(self.split, lanes=loaded.lanes))
+        _check_equal(asdict(loaded), asdict(mine))
+        if loaded.epoch < 0 or not 0 <= loaded.step <= len(self):
+            raise ValueError(
+                f"step {loaded.step} of epoch {loaded.epoch}: an epoch has {len(self)}"
+            )
+        self.use_lanes(loaded.lanes)
+        return position
+
+    def _state(self, position: Position, split: Split) -> State:
+        return State(
+            epoch=position.epoch,
+            step=position.step,
+            seed=self.seed,
+            samples=len(self.sampling),
+            selection=self.sampling.digest,
+            global_batch=split.global_batch,
+            lanes=choose_lanes(split, shuffled=self._shuffle is not None),
+            window=self.window,
+            shuffle=self._shuffle is not None,
+        )
+
+    def _lay_out(self) -> Layout:
+        shuffle, columns = self._shuffle, self.table.columns
+        anywhere = shuffle is not None and shuffle.is_global(len(self.sampling))
+        run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=self.sampling.share)
+        return Layout(columns, self.table.parts, run_bytes)
+
+
+def _read_table(source: Dataset | Mixture, fields: Sequence[str]) -> Table:
+    datasets = source.datasets if isinstance(source, Mixture) else [source]
+    others = [name for name in fields if name not in (IMAGE, LABEL)]
+    return Table(datasets, others, image=IMAGE in fields)
+
+
+def _check_equal(loaded: dict[str, Any], mine: dict[str, Any]) -> None:
+    differing = [
+        f"{name} is {value!r}, here {mine[name]!r}"
+        for name, value in loaded.items()
+        if value != mine[name]
+    ]
+    if "selection" in loaded and loaded["selection"] != mine["selection"]:
+        differing.append("it was taken with another subset, other weights or another mixture")
+    if differing:
+        raise ValueError(f"the state is of another loader: {'; '.join(differing)}")
