@@ -134,8 +134,7 @@ Status JpegDecoder::State::decode_seeking(Box box, Region region, uint8_t* out, 
   planes.begin(headers, box, region, kSeekStrip);
   for (int32_t top = region.top; top < region.bottom; top += kSeekStrip) {
     const int32_t bottom = std::min(top + kSeekStrip, region.bottom);
-    const Status status =
-        scan.decode_rows(seek, top, bottom, columns, coefficients.data());
+    const Status status = scan.decode_rows(seek, top, bottom, columns, coefficients.data());
     if (status != Status::ok) return status;
     stopwatch.add_to(&JpegStages::entropy_ns);
     planes.move_to(top);

@@ -39,9 +39,9 @@ struct AcEntry {
 // All that a look needs lies near one address, which saves the decoder registers.
 struct AcTable {
   alignas(64) AcEntry look[1 << kLookBits];
-  uint8_t length[1 << kLookBits];     // bits of all that is in an entry
+  uint8_t length[1 << kLookBits];        // bits of all that is in an entry
   uint8_t first_length[1 << kLookBits];  // of the first symbol alone
-  uint8_t natural_order[kBlockSize];  // a copy of kNaturalOrder
+  uint8_t natural_order[kBlockSize];     // a copy of kNaturalOrder
   HuffmanCodes codes;
 };
 

@@ -277,8 +277,8 @@ PENSTOCK_TARGET_AVX2 void inverse_dct_avx2(int16_t* left, int16_t* right, const 
   __m256i row[8];
   for (int y = 0; y < 8; ++y) row[y] = load_row(left, right, y);
   const __m256i middle = _mm256_or_si256(_mm256_or_si256(row[1], row[2]), row[3]);
-  const __m256i below = _mm256_or_si256(_mm256_or_si256(row[4], row[5]),
-                                        _mm256_or_si256(row[6], row[7]));
+  const __m256i below =
+      _mm256_or_si256(_mm256_or_si256(row[4], row[5]), _mm256_or_si256(row[6], row[7]));
   const __m256i top = _mm256_or_si256(row[0], middle);
   if (!_mm256_testz_si256(_mm256_or_si256(below, _mm256_and_si256(top, right_half)),
                           _mm256_set1_epi8(-1))) {

@@ -113,8 +113,9 @@ Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficien
   return Status::ok;
 }
 
-// Queues the spans of one row: up to the last entry that it reaches, which is compared with what was
-// decoded, and the rest. They are unstuffed behind each other, so that positions can be compared.
+// Queues the spans of one row: up to the last entry that it reaches, which is compared with what
+// was decoded, and the rest. They are unstuffed behind each other, so that positions can be
+// compared.
 bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
                           int16_t* coefficients, uint8_t*& stream) {
   const int32_t stop = divide_up(columns.right, table.step);

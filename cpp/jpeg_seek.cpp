@@ -8,8 +8,8 @@ namespace penstock {
 namespace {
 
 constexpr int32_t kSmallestStep = 8;  // measured on crops: 4 is no faster, 16 slower by 3 %
-constexpr size_t kEntryBytes = 6;      // what an entry takes on average, measured on photos
-constexpr size_t kFrameBytes = 12;     // size, step and checksum
+constexpr size_t kEntryBytes = 6;     // what an entry takes on average, measured on photos
+constexpr size_t kFrameBytes = 12;    // size, step and checksum
 constexpr size_t kChecksumBytes = 4;
 
 void put_varint(uint64_t value, std::vector<uint8_t>& out) {
