@@ -186,4 +186,4 @@ def test_all_photos(shared: Path, part: int) -> None:
         for member in photos[part::6]:
             file = tar.extractfile(member)
             assert file is not None
-            check(file.read(), boxes=10)
+            check(file.read(), boxes=20)
