@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -18,6 +18,10 @@ class Broken:
     def __iter__(self) -> Iterator[int]:
         yield from range(10)
         raise OSError("the disk is gone")
+
+
+def get_key(sample: Mapping[str, bytes]) -> str:
+    return sample.key  # type: ignore[attr-defined,no-any-return]
 
 
 def square(n: int) -> int:

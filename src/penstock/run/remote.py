@@ -183,7 +183,10 @@ def send_items(
 def _send_all(links: _Links, items: Items) -> int:
     count = 0
     for item in items:
-        frames = encode_item(item)
+        try:
+            frames = encode_item(item)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"item {count} cannot be sent: {error}") from error
         socket = links.take_credit()
         if socket is None:
             log.info("all receivers have left after %d items", count)
