@@ -23,8 +23,10 @@ from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
-from penstock.run.remote import Keys, Receive, send_items
+from penstock.run.receive import Receive
+from penstock.run.remote import Keys
 from penstock.run.seeding import check_seed
+from penstock.run.send import send_items
 from penstock.run.shards import ShardItems, is_dataset, save_shards
 from penstock.run.source import Pick, make_source
 from penstock.run.speed import Speed, measure_stages, show_progress
