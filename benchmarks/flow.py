@@ -7,9 +7,8 @@ Every contender runs in a process of its own, one after the other, round after r
 whatever else the machine does hits all alike. Start-up and warm-up are not measured. The function
 is the same for all: it takes a number and returns a 224x224x3 uint8 array of its own (about 10 µs).
 Two figures each: items per second by the clock, and the CPU time that an item costs in all
-processes together. Other work on the machine can only slow a contender, and slows most the one with
-the fewest threads: so the clock's figure is the best of the rounds, for each contender, and its ratios
-are those of the bests. CPU time is hardly disturbed: medians, and medians of the ratios within each round.
+processes together, which other work on the machine disturbs less. The table shows medians over the
+rounds; ratios are medians of the ratios within each round.
 """
 
 from __future__ import annotations
@@ -227,30 +226,22 @@ def measure(name: str, items: int, tries: int = 3) -> Result:
 
 
 def report(results: dict[str, list[Result]], command: str) -> None:
-    """One table: figures by the clock and by CPU time, and how many times better ours is."""
+    """One table: medians by the clock and by CPU time, and how many times better ours is."""
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    rounds = len(results["penstock"])
-    print(
-        f"{command}\n{machine}, NumPy {np.__version__}; best (clock) and median (CPU) of {rounds}\n"
-    )
+    print(f"{command}\n{machine}, NumPy {np.__version__}; medians of {len(results['penstock'])}\n")
     print(f"{'':42}{'':>9} {'':8}{'CPU':>9}   {'penstock is':^17}{'wanted':>8}")
     print(f"{'':42}{'':>9} {'':8}{'µs/item':>9}  {'by clock':>9} {'by CPU':>8}")
     for what, name, unit, base, wanted in ROWS:
         clock, cpu = ([pair[i] for pair in results[name]] for i in (0, 1))
-        best, ratios = pick_best(clock, unit), " " * 18
+        ratios = " " * 18
         if base is not None:
-            by_clock = pick_best([ours for ours, _ in results[base]], unit) / best
+            by_clock = [ours[0] / theirs for ours, theirs in zip(results[base], clock)]
             by_cpu = [theirs / ours[1] for ours, theirs in zip(results[base], cpu)]
-            ratios = f"{by_clock:8.2f}x {middle(by_cpu):7.2f}x"
+            ratios = f"{middle(by_clock):8.2f}x {middle(by_cpu):7.2f}x"
         goal = "" if wanted is None else f"{wanted:g}{'x' if base else ' ' + unit}"
-        print(f"{what:42}{best:9.1f} {unit:8}{middle(cpu):9.1f}  {ratios}{goal:>10}".rstrip())
-
-
-def pick_best(values: list[float], unit: str) -> float:
-    """The figure of the least disturbed round: the highest rate, or the shortest time."""
-    measured = [value for value in values if not math.isnan(value)]
-    pick = min if unit.startswith("µs") else max
-    return pick(measured, default=math.nan)
+        print(
+            f"{what:42}{middle(clock):9.1f} {unit:8}{middle(cpu):9.1f}  {ratios}{goal:>10}".rstrip()
+        )
 
 
 def middle(values: list[float]) -> float:
