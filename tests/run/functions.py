@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,11 @@ class Broken:
 
 def get_key(sample: Mapping[str, bytes]) -> str:
     return sample.key  # type: ignore[attr-defined,no-any-return]
+
+
+def name_item(item: Any) -> str | int:
+    """The key of a sample, the label of a datapoint."""
+    return item.key if hasattr(item, "key") else item[1]  # type: ignore[no-any-return]
 
 
 def square(n: int) -> int:

@@ -19,9 +19,8 @@ from run.functions import fail_on_seven, make_image
 zmq = pytest.importorskip("zmq")
 
 from penstock import Flow
-from penstock.errors import SourceError, WorkerError
+from penstock.errors import ReceiverLostError, SourceError, WorkerError
 from penstock.run.remote import is_local, make_keys
-from penstock.run.send import ReceiverLost
 from penstock.run.stage import At
 from penstock.run.stop import Stop
 from penstock.run.wire import decode_item, encode_item
@@ -149,7 +148,7 @@ def test_a_receiver_that_is_killed_is_an_error_at_the_sender(address: str, name:
     receiver.kill()
     receiver.join()
     error = sender.join()
-    assert isinstance(error, ReceiverLost) and address in str(error)
+    assert isinstance(error, ReceiverLostError) and address in str(error)
 
 
 def test_a_sender_waits_through_a_receiver_that_dies_before_it_speaks(address: str) -> None:

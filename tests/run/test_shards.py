@@ -26,7 +26,7 @@ from penstock.pack.verify import verify_dataset
 from penstock.run.shards import make_item, make_sample
 from penstock.transforms import CenterCrop
 from run.contract import read
-from run.functions import get_key, square
+from run.functions import get_key, name_item, square
 from trees import make_folder
 
 JPEGS = [encode(40 + n, 60, seed=n) for n in range(12)]
@@ -236,6 +236,59 @@ def packed(tmp_path: Path) -> Path:
     return tmp_path / "packed"
 
 
+@pytest.fixture(params=["saved", "packed", "lmdb", "source"])
+def stored(request: Any, packed: Path, tmp_path: Path) -> Flow:
+    """The same fifteen samples or items, by each of the ways in which they can lie on a disk."""
+    if request.param == "packed":
+        return Flow.load(packed)
+    if request.param == "saved":
+        Flow.of(ITEMS_OF_15).save(tmp_path / "saved", shard_size=4000)
+        return Flow.load(tmp_path / "saved")
+    pytest.importorskip("lmdb")
+    Flow.of(ITEMS_OF_15).save(tmp_path / "x.lmdb")
+    if request.param == "lmdb":
+        return Flow.load(tmp_path / "x.lmdb")
+    return Flow.of(penstock.open_source(tmp_path / "x.lmdb"))
+
+
+ITEMS_OF_15 = [[np.frombuffer(JPEGS[n % 12], np.uint8), n] for n in range(15)]
+
+
+def test_what_is_stored_is_resumed_and_sharded(stored: Flow) -> None:
+    names = read(stored.map(name_item))
+    assert len(stored) == len(set(names)) == 15
+    begun = iter(stored)
+    list(islice(begun, 6))
+    state = stored.state_dict()
+    begun.close()
+    stored.load_state_dict(state)
+    assert [name_item(item) for item in stored] == names[6:]
+    ranks = [read(stored.shard(rank, 4).map(name_item)) for rank in range(4)]
+    assert ranks == [names[rank::4] for rank in range(4)]
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_what_is_stored_is_read_in_other_processes(stored: Flow, start: str) -> None:
+    names = read(stored.map(name_item))
+    assert read(stored.map(name_item).in_process(2, start=start)) == names
+    assert read(stored.shard(1, 2).map(name_item, 2, start=start)) == names[1::2]
+
+
+@pytest.mark.parametrize("name", ["out", "x.lmdb"])
+def test_a_shuffled_load_is_resumed_in_its_own_order(tmp_path: Path, name: str) -> None:
+    if name == "x.lmdb":
+        pytest.importorskip("lmdb")
+    Flow.of(range(40)).save(tmp_path / name)
+    flow = Flow.load(tmp_path / name, shuffle=True, seed=3)
+    first = list(flow)
+    assert sorted(first) == list(range(40)) and first != sorted(first)
+    flow.set_epoch(1)
+    second = list(flow)
+    assert second != first and sorted(second) == sorted(first)
+    flow.load_state_dict({**flow.state_dict(), "epoch": 1, "position": 30})
+    assert list(flow) == second[30:]
+
+
 def test_a_data_set_is_a_source(packed: Path) -> None:
     dataset = penstock.open_dataset(packed)
     keys = [sample.key for sample in dataset]
@@ -244,20 +297,6 @@ def test_a_data_set_is_a_source(packed: Path) -> None:
     assert list(flow) == keys == [sample.key for sample in Flow.load(packed)]
     assert [list(flow.shard(rank, 4)) for rank in range(4)] == [keys[rank::4] for rank in range(4)]
     assert list(Flow.of(dataset[3:7]).map(get_key)) == keys[3:7]
-    begun = iter(flow)
-    assert list(islice(begun, 6)) == keys[:6]
-    state = flow.state_dict()
-    del begun
-    flow.load_state_dict(state)
-    assert list(flow) == keys[6:]
-
-
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_a_data_set_is_read_in_other_processes(packed: Path, start: str) -> None:
-    dataset = penstock.open_dataset(packed)
-    keys = [sample.key for sample in dataset]
-    assert list(Flow.of(dataset).map(get_key).in_process(2, start=start)) == keys
-    assert list(Flow.of(dataset).map(get_key, 2, start=start)) == keys
 
 
 def test_samples_of_a_data_set_are_saved_as_they_are(packed: Path, tmp_path: Path) -> None:

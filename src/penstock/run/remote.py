@@ -3,7 +3,7 @@
 A receiver binds, senders connect. Guaranteed: a sender is never more than the receiver's `buffer`
 items ahead of its consumer; a pass ends when all senders have said so; a sender's error is raised
 at the receiver; a sender that was restarted under its own `name` goes on after the last item that
-arrived, if it has one receiver; a sender whose receiver was killed or cut off raises ReceiverLost;
+arrived, if it has one receiver; a sender whose receiver was killed or cut off raises ReceiverLostError;
 nothing that arrives is ever executed (see `wire`).
 
 Messages, first frame: from a sender H (hello: name), I (item), E (end), F (failure: text); from a

@@ -7,17 +7,13 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from penstock.errors import WorkerError
+from penstock.errors import ReceiverLostError
 from penstock.run.remote import connect, open_sockets
 from penstock.run.stage import Items
 from penstock.run.task import make_failure
 from penstock.run.wire import encode_item
 
 log = logging.getLogger("penstock")
-
-
-class ReceiverLost(WorkerError):
-    """A receiver went away without a word: what was under way to it may not have arrived."""
 
 
 def send_items(
@@ -141,7 +137,7 @@ class _Links:
             socket.send_multipart([b"H", self._hellos[socket]])
             return
         self._drop(socket)
-        raise ReceiverLost(
+        raise ReceiverLostError(
             f"the receiver at {address} is gone without a goodbye: it was killed, or the network is "
             "down. What was under way to it may be lost; send again when it is back"
         )

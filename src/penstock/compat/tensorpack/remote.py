@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import NoReturn
 
 from penstock.compat.tensorpack.dataflow import DataFlow, Shell, as_flow
+from penstock.errors import ReceiverLostError
 from penstock.run.flow import Flow
-from penstock.run.send import ReceiverLost
 
 
 def send_dataflow_zmq(
@@ -19,7 +19,7 @@ def send_dataflow_zmq(
     if bind:
         raise ValueError("senders connect and receivers bind: use RemoteDataZMQ(addr) to bind")
     while True:  # when a receiver has left or died, the next one is waited for
-        with suppress(ReceiverLost):
+        with suppress(ReceiverLostError):
             as_flow(df).repeat().send(addr)
 
 
