@@ -147,6 +147,12 @@ def test_an_interrupted_save_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_folders_above_are_made_as_for_a_data_set(tmp_path: Path) -> None:
+    for name in ("x.lmdb", "x"):
+        Flow.of([1]).save(tmp_path / name[:1] / "above" / name)
+        assert list(Flow.load(tmp_path / name[:1] / "above" / name)) == [1]
+
+
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "x.lmdb").write_bytes(b"precious")
     with pytest.raises(SourceError, match="exists"):

@@ -87,6 +87,7 @@ def save_lmdb(items: Iterable[Any], path: str) -> int:
     if target.exists():
         raise SourceError(f"{path} exists: remove it first, or save under another name")
     partial = target.with_name(target.name + ".partial")
+    partial.parent.mkdir(parents=True, exist_ok=True)
     partial.unlink(missing_ok=True)
     options = {"subdir": False, "map_size": MAP_SIZE, "meminit": False, "lock": False}
     try:
