@@ -239,7 +239,9 @@ def report(results: dict[str, list[Result]], command: str) -> None:
             by_cpu = [theirs / ours[1] for ours, theirs in zip(results[base], cpu)]
             ratios = f"{middle(by_clock):8.2f}x {middle(by_cpu):7.2f}x"
         goal = "" if wanted is None else f"{wanted:g}{'x' if base else ' ' + unit}"
-        print(f"{what:42}{middle(clock):9.1f} {unit:8}{middle(cpu):9.1f}  {ratios}{goal:>10}")
+        print(
+            f"{what:42}{middle(clock):9.1f} {unit:8}{middle(cpu):9.1f}  {ratios}{goal:>10}".rstrip()
+        )
 
 
 def middle(values: list[float]) -> float:

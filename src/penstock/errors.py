@@ -7,6 +7,7 @@ PenstockError
 ├── CorruptError       packed data differs from what its manifest or index says
 ├── DecodeError        the bytes of a sample do not decode
 ├── WorkerError        a worker process or thread failed; carries its traceback
+│   └── ReceiverLostError  a receiver of a remote flow went away without a goodbye
 └── MissingExtraError  an optional dependency is not installed; names the extra (also an ImportError)
 
 Mistakes in a call (a wrong type, a negative size) are ValueError and TypeError, as everywhere.
@@ -44,6 +45,10 @@ class WorkerError(PenstockError):
     """A worker process or thread failed; the message ends with its traceback."""
 
     position: int | None = None  # of the item in its flow, where the error belongs to one
+
+
+class ReceiverLostError(WorkerError):
+    """A receiver went away without a goodbye: what was under way to it may not have arrived."""
 
 
 class MissingExtraError(PenstockError, ImportError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,15 @@ class Broken:
     def __iter__(self) -> Iterator[int]:
         yield from range(10)
         raise OSError("the disk is gone")
+
+
+def get_key(sample: Mapping[str, bytes]) -> str:
+    return sample.key  # type: ignore[attr-defined,no-any-return]
+
+
+def name_item(item: Any) -> str | int:
+    """The key of a sample, the label of a datapoint."""
+    return item.key if hasattr(item, "key") else item[1]  # type: ignore[no-any-return]
 
 
 def square(n: int) -> int:

@@ -43,7 +43,14 @@ def test_the_layout_is_the_original_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["tensorpack-pickle", "tensorpack-pickle-p5np1", "tensorpack-raw-dir"]
+    "name",
+    [
+        "tensorpack-pickle",
+        "tensorpack-pickle-p5np1",
+        "tensorpack-raw-dir",
+        "tensorpack-msgpack",
+        "tensorpack-pyarrow",
+    ],
 )
 def test_files_of_the_original_are_read(shared: Path, name: str) -> None:
     folder = shared / "fixtures" / name
@@ -75,6 +82,57 @@ def test_two_flows_and_many_processes_may_read_one_file(tmp_path: Path) -> None:
     assert [n for _, n in first] == [n for _, n in second] == list(range(30))
 
 
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_an_lmdb_is_read_in_worker_processes(tmp_path: Path, start: str) -> None:
+    path = tmp_path / "x.lmdb"
+    Flow.of(range(30)).save(path)
+    assert list(Flow.load(path).in_process(2, start=start)) == list(range(30))
+    assert list(Flow.load(path).shard(1, 4)) == list(range(1, 30, 4))
+
+
+def test_no_items_are_an_empty_lmdb(tmp_path: Path) -> None:
+    assert Flow.of([]).save(tmp_path / "x.lmdb") == 0
+    assert list(Flow.load(tmp_path / "x.lmdb")) == []
+
+
+def read_whole_or_refuse(path: Path) -> bool:
+    """Whether all items can be read; what cannot be is a SourceError that names the file."""
+    try:
+        list(Flow.load(path))
+    except SourceError as error:
+        assert str(path) in str(error)
+        return False
+    return True
+
+
+def test_damaged_files_are_errors_and_never_crash_the_process(shared: Path) -> None:
+    files = sorted((shared / "fixtures/hostile/lmdb").glob("struct-*.lmdb"))
+    results = {path.stem: read_whole_or_refuse(path) for path in files}
+    assert results["struct-good"] and not results["struct-half"] and len(files) > 40
+
+
+def test_a_file_cut_or_overwritten_anywhere_is_read_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.lmdb"
+    Flow.of([[np.full(9000, n, np.uint8), n] for n in range(40)]).save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for n, place in enumerate(rng.integers(0, len(whole), 60).tolist()):
+        noise = rng.bytes(100) if n % 2 else b""
+        path.write_bytes(whole[:place] + noise + (whole[place + 100 :] if noise else b""))
+        assert not (read_whole_or_refuse(path) and not noise), "a truncated file was read"
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.lmdb"
+    Flow.of([np.zeros(9000, np.uint8)] * 40).save(path)
+    items = iter(Flow.load(path))
+    next(items)
+    with open(path, "r+b") as file:
+        file.truncate(8192)
+    with pytest.raises(SourceError, match=r"x\.lmdb: changed after it was opened"):
+        next(items)
+
+
 def test_a_resumed_flow_reads_only_what_is_left(tmp_path: Path) -> None:
     path = str(tmp_path / "x.lmdb")
     Flow.of(make_points(30)).save(path)
@@ -89,6 +147,12 @@ def test_an_interrupted_save_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_folders_above_are_made_as_for_a_data_set(tmp_path: Path) -> None:
+    for name in ("x.lmdb", "x"):
+        Flow.of([1]).save(tmp_path / name[:1] / "above" / name)
+        assert list(Flow.load(tmp_path / name[:1] / "above" / name)) == [1]
+
+
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "x.lmdb").write_bytes(b"precious")
     with pytest.raises(SourceError, match="exists"):
@@ -97,10 +161,10 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_what_is_not_an_lmdb_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no LMDB at"):
+    with pytest.raises(SourceError, match=r"missing\.lmdb: No such file"):
         Flow.load(str(tmp_path / "missing.lmdb"))
     (tmp_path / "text.lmdb").write_text("hello" * 1000)
-    with pytest.raises(SourceError, match="cannot be opened as an LMDB"):
+    with pytest.raises(SourceError, match=r"text\.lmdb: not an LMDB file"):
         Flow.load(str(tmp_path / "text.lmdb"))
 
 

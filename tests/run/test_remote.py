@@ -19,7 +19,7 @@ from run.functions import fail_on_seven, make_image
 zmq = pytest.importorskip("zmq")
 
 from penstock import Flow
-from penstock.errors import SourceError, WorkerError
+from penstock.errors import ReceiverLostError, SourceError, WorkerError
 from penstock.run.remote import is_local, make_keys
 from penstock.run.stage import At
 from penstock.run.stop import Stop
@@ -110,7 +110,7 @@ def test_an_error_of_the_sender_is_raised_at_both_ends(address: str) -> None:
 
 def test_an_item_that_cannot_be_sent_is_an_error(address: str) -> None:
     sender = Sender(Flow.of([1, object()]), address)
-    with pytest.raises(WorkerError, match="a value of type object cannot be sent"):
+    with pytest.raises(WorkerError, match="item 1 cannot be sent: it is of type object"):
         list(Flow.receive(address))
     assert isinstance(sender.join(), TypeError)
 
@@ -128,6 +128,38 @@ def test_a_restarted_sender_goes_on_where_the_receiver_is(address: str) -> None:
     sender = Sender(Flow.of(range(10)), address, name="reader-1")
     assert list(received) == list(range(3, 10))
     assert 5 <= sender.join() <= 7
+
+
+def receive_endlessly(address: str, reached: Any) -> None:
+    for n in Flow.receive(address, senders=None):
+        if n == 20:
+            reached.send(n)
+
+
+@pytest.mark.parametrize("name", [None, "reader-1"])
+def test_a_receiver_that_is_killed_is_an_error_at_the_sender(address: str, name: Any) -> None:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    receiver = context.Process(target=receive_endlessly, args=(address, there))
+    receiver.start()
+    flow = Flow.of(range(21)).concat(Flow.of([0]).repeat()) if name is None else Flow.of(range(21))
+    sender = Sender(flow.repeat(), address, name=name)
+    assert here.recv() == 20
+    receiver.kill()
+    receiver.join()
+    error = sender.join()
+    assert isinstance(error, ReceiverLostError) and address in str(error)
+
+
+def test_a_sender_waits_through_a_receiver_that_dies_before_it_speaks(address: str) -> None:
+    context = zmq.Context()
+    deaf = context.socket(zmq.ROUTER)
+    deaf.bind(address)
+    sender = Sender(Flow.of(range(5)), address)
+    assert deaf.recv_multipart()[1] == b"H"
+    context.destroy(0)
+    assert list(Flow.receive(address)) == list(range(5))
+    assert sender.join() == 5
 
 
 def test_what_strangers_send_is_not_heard(address: str) -> None:

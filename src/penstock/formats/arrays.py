@@ -51,3 +51,20 @@ def encode_npy(array: np.ndarray) -> bytes:
     out = io.BytesIO()
     np.lib.format.write_array(out, np.asanyarray(array), allow_pickle=False)
     return out.getvalue()
+
+
+def decode_npy(data: bytes) -> np.ndarray:
+    """The array in a `.npy` file, its own copy. SourceError if it is damaged or holds objects."""
+    file = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(file)
+        read_header = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, fortran, dtype = read_header(file)
+    except (ValueError, KeyError, EOFError, OSError) as error:
+        raise SourceError(f"not a readable .npy: {error!s:.100}") from None
+    if dtype.hasobject:
+        raise SourceError(f"a .npy of dtype {dtype!s:.60}: it is not data")
+    return build_array(dtype, shape, data[file.tell() :], fortran=fortran).copy(order="K")

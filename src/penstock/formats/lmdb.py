@@ -101,8 +101,6 @@ def open_database(path: str | os.PathLike[str]) -> Database:
         raise SourceError(f"{path}: {error}") from None
     finally:
         os.close(fd)
-    if not keys:
-        raise SourceError(f"{path}: a database without samples")
     return Database(path, page_size, keys, *columns, contents, info.st_size, info.st_mtime_ns)
 
 
@@ -207,6 +205,8 @@ def find_bytes(value: bytes, data: bytes) -> int | None:
 def open_lmdb(path: str | os.PathLike[str]) -> LmdbSource:
     """The samples of the database at `path`, a file or a folder with `data.mdb`."""
     database = open_database(path)
+    if not len(database):
+        raise SourceError(f"{database.path}: a database without samples")
     order = np.arange(len(database))
     if all(key.isdigit() and len(key) < 19 for key in database.keys):
         numbers = np.array([int(key) for key in database.keys], np.int64)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.sample import Sample
 
 
+@runtime_checkable
 class Source(Protocol):
     """A data set in someone else's layout. Reading is thread-safe and keeps nothing in memory.
 

@@ -71,6 +71,8 @@ class DocumentSource:
 def open_unified_doc(path: str | os.PathLike[str]) -> DocumentSource:
     """The documents of the database at `path`, in the order of their keys."""
     database = open_database(path)
+    if not len(database):
+        raise SourceError(f"{database.path}: a database without samples")
     documents: dict[str, dict[str, Entry]] = {}
     for entry in map(database.entry, range(len(database))):
         match = _KEY.fullmatch(entry.key)

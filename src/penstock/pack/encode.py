@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from PIL import Image
 
-from penstock.errors import SourceError
+from penstock.formats.arrays import decode_npy
 from penstock.sample import Sample
 
 
@@ -44,10 +44,7 @@ def encode_sample(sample: Sample, encode: Encode) -> Sample:
 
 def _read_pixels(data: bytes) -> np.ndarray | None:
     """uint8 of shape (H, W) or (H, W, 3), not empty; None if the array is something else."""
-    try:
-        array = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, OSError, EOFError, MemoryError) as error:
-        raise SourceError(f"not a readable .npy: {error!s:.100}") from None
+    array = decode_npy(data)
     is_image = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)
     return array if array.dtype == np.uint8 and is_image and array.size else None
 

@@ -13,7 +13,7 @@ Fields are in alphabetical order. A field that a sample lacks is null.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -48,21 +48,19 @@ def _attributes(field: str) -> dict[str, pa.DataType]:
     return {**_PLACE, **_IMAGE} if is_image_field(field) else _PLACE
 
 
-def check_column_names(columns: pa.Schema) -> None:
+def check_column_names(names: Iterable[str]) -> None:
     """The user's columns may not have the names of ours."""
     taken = [
-        n
-        for n in columns.names
-        if n in (KEY, LABEL, FILE) or n.rpartition(".")[2] in _OWN and "." in n
+        n for n in names if n in (KEY, LABEL, FILE) or n.rpartition(".")[2] in _OWN and "." in n
     ]
     if taken:
         raise SourceError(f"columns {taken}: these names belong to the index; rename them")
 
 
 class IndexBuilder:
-    """Collects the rows of one shard."""
+    """Collects the rows of one shard. The user's columns are as given, or what the rows have if None."""
 
-    def __init__(self, columns: pa.Schema) -> None:
+    def __init__(self, columns: pa.Schema | None) -> None:
         self._columns = columns
         self._rows: list[tuple[str, int | None, str, Mapping[str, Any]]] = []
         self._fields: dict[str, dict[str, list[Any]]] = {}
@@ -108,10 +106,14 @@ class IndexBuilder:
                 else:
                     kind = _attributes(field)[attribute]
                     arrays[f"{field}.{attribute}"] = pa.array(values, kind)
-        for column in self._columns:
-            values = [row[3].get(column.name) for row in self._rows]
-            arrays[column.name] = pa.array(values, column.type)
+        for name, kind in self._user_columns().items():
+            arrays[name] = pa.array([row[3].get(name) for row in self._rows], kind)
         return pa.table({**arrays, **last})
+
+    def _user_columns(self) -> dict[str, pa.DataType | None]:
+        if self._columns is None:
+            return dict.fromkeys(name for row in self._rows for name in row[3])
+        return {column.name: column.type for column in self._columns}
 
 
 def encode_index(table: pa.Table) -> bytes:

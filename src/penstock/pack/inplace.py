@@ -89,7 +89,7 @@ def index_source(
     watcher: Watcher | None = None,
 ) -> Manifest:
     """Indexes an open source, a shard for each of its files, rows in the order of their bytes."""
-    check_column_names(source.columns)
+    check_column_names(source.columns.names)
     target = _prepare(out, source.root)
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
     job = _Job(source, target, progress)

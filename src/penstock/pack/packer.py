@@ -110,7 +110,7 @@ def pack_dataset(
         raise ValueError(f"workers is {workers}; it must be at least 1")
     if isinstance(source, (str, os.PathLike)):
         source = open_source(source, listing=listing, format=format)
-    check_column_names(source.columns)
+    check_column_names(source.columns.names)
     return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
 
 

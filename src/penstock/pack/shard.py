@@ -75,7 +75,9 @@ class _HashedFile:
         os.close(self._fd)
 
 
-def write_shard(samples: Iterable[Described], path: Path, columns: pa.Schema) -> ShardResult | None:
+def write_shard(
+    samples: Iterable[Described], path: Path, columns: pa.Schema | None
+) -> ShardResult | None:
     """Writes the samples to the tar `path` and its index beside it. None if there were none.
 
     The data file comes first: a shard exists when its index does.

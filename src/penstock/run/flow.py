@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.formats.source import Source
+from penstock.pack.packer import DEFAULT_SHARD_SIZE
 from penstock.run.batch import Batch, BatchByShape, Stack, Unbatch
 from penstock.run.child import get_context
 from penstock.run.combine import Choose, Concat, Interleave, Mix, Zip, check_weights
@@ -18,10 +23,13 @@ from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
-from penstock.run.remote import Keys, Receive, send_items
+from penstock.run.receive import Receive
+from penstock.run.remote import Keys
 from penstock.run.seeding import check_seed
+from penstock.run.send import send_items
+from penstock.run.shards import ShardItems, is_dataset, save_shards
 from penstock.run.source import Pick, make_source
-from penstock.run.speed import Speed, measure_stages
+from penstock.run.speed import Speed, measure_stages, show_progress
 from penstock.run.stage import At, Items, Length, Stage, open_stage
 from penstock.run.torch_dataset import make_dataset
 
@@ -57,17 +65,22 @@ class Flow:
     # Where flows come from
 
     @staticmethod
-    def of(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Flow:
+    def of(source: Iterable[Any] | Callable[[], Iterable[Any]] | Source) -> Flow:
         """The items of an iterable, or of what a function makes afresh for each pass.
 
-        An iterator is accepted too, for one pass; the second is refused.
+        What `open_dataset` or `open_source` opened gives its `Sample`s. An iterator is accepted too,
+        for one pass; the second is refused.
         """
         return source if isinstance(source, Flow) else Flow(make_source(source))
 
     @staticmethod
-    def load(path: str, shuffle: bool = False, seed: int = 0) -> Flow:
-        """The items of an LMDB in tensorpack's layout, in its order or in a random one."""
-        items = LmdbItems(path)
+    def load(path: str | os.PathLike[str], shuffle: bool = False, seed: int = 0) -> Flow:
+        """The items that `save` wrote, or tensorpack: in their order or in a new one each epoch.
+
+        A folder is a packed data set, a file (or a folder with `data.mdb`) an LMDB. Of a data set that
+        was packed from elsewhere the items are its `Sample`s.
+        """
+        items = ShardItems(path) if is_dataset(path) else LmdbItems(path)
         if not shuffle:
             return Flow.of(items)
         return Flow.of(range(len(items))).shuffle(seed=seed)._then(Pick(items))
@@ -323,9 +336,26 @@ class Flow:
         named = [(flow._stage.name, Flow(flow._stage, flow._inputs)) for flow in flows]
         return measure_stages(named, size, warmup, progress)
 
-    def save(self, path: str) -> int:
-        """Write one pass to an LMDB in tensorpack's layout; the number of items written."""
-        return save_lmdb(self, path)
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        shard_size: int = DEFAULT_SHARD_SIZE,
+        classes: Sequence[str] | None = None,
+        progress: bool = True,
+    ) -> int:
+        """Write one pass; the number of items. It exists when it is complete, or not at all.
+
+        To `x.lmdb` in tensorpack's layout, to any other path as a data set that `Loader` reads too;
+        `classes` are the names of its labels. Both are for `Flow.load`.
+        """
+        bar = progress and sys.stderr.isatty()
+        with closing(self._count(Pass(self.epoch))) as items:
+            named = f"saving {os.fspath(path)}"
+            with closing(show_progress(items, named, self.length()) if bar else items) as shown:
+                if os.fspath(path).endswith(".lmdb"):
+                    return save_lmdb(shown, os.fspath(path))
+                return save_shards(shown, path, shard_size, classes)
 
     def as_torch(self) -> Any:
         """A torch IterableDataset of this flow; DataLoader workers share its items out."""

@@ -1,14 +1,15 @@
 """Items in an LMDB of tensorpack's layout: written by either, read by either.
 
 Keys are '{:08}' from 0, values are pickles, and `__keys__` lists the keys. Reading allows only
-what such values are made of (see `safe_pickle`): a file from elsewhere cannot run code.
+what such values are made of (see `formats.lmdb`): a file from elsewhere cannot run code, and a
+damaged one is a SourceError, since liblmdb has no part in it. Writing needs the extra `lmdb`.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import weakref
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,55 +17,56 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import MissingExtraError, SourceError
+from penstock.formats.lmdb import decode_value, open_database
 
 KEYS = b"__keys__"
 MAP_SIZE = 1 << 40  # address space, not disk: the file grows with what is written
 COMMIT_EVERY = 5000
-_open: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
 
 
 class LmdbRecords(Sequence[Any]):
-    """[key, value] of an LMDB as bytes, in the order of its keys."""
+    """[key, value] of an LMDB as bytes, in the order of `__keys__`, or else of the database."""
 
-    def __init__(self, path: str, keys: list[bytes] | None = None) -> None:
-        self.path = os.path.abspath(path)
-        self._environment: Any = None
-        if keys is None:
-            with self._begin() as transaction:
-                keys = _read_keys(transaction, self.path)
-        self._keys = keys
+    def __init__(self, path: str | os.PathLike[str], keys: Sequence[bytes] | None = None) -> None:
+        self._database = open_database(path)
+        self.path = self._database.path
+        listed = self._read_listed() if keys is None else keys
+        self._keys = self._database.keys if listed == self._database.keys else listed
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def __getitem__(self, index: Any) -> Any:
         key = self._keys[index]
-        with self._begin() as transaction:
-            value = transaction.get(key)
-            if value is None:
-                raise SourceError(f"{self.path}: {KEYS!r} lists {key!r}, which is not there")
-            return self._decode(key, value)
+        place = bisect_left(self._database.keys, key)  # LMDB keeps its keys sorted
+        if self._database.keys[place : place + 1] != [key]:
+            raise SourceError(f"{self.path}: {KEYS!r} lists {key!r}, which is not there")
+        return self._decode(key, self._database.read(self._database.entry(place)))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_environment": None}
+    def _decode(self, key: bytes, value: bytes) -> Any:
+        return [key, value]
 
-    def _decode(self, key: bytes, value: memoryview) -> Any:
-        return [key, bytes(value)]
+    def _read_listed(self) -> Sequence[bytes]:
+        entry = self._database.contents.get(KEYS)
+        if entry is None:
+            return self._database.keys
+        keys = self._load(KEYS, self._database.read(entry))
+        if not isinstance(keys, list) or not all(isinstance(key, bytes) for key in keys):
+            raise SourceError(f"{self.path}: {KEYS!r} is not a list of keys")
+        return keys
 
-    def _begin(self) -> Any:
-        if self._environment is None:
-            self._environment = open_environment(self.path)
-        return self._environment.begin(buffers=True)
+    def _load(self, key: bytes, value: bytes) -> Any:
+        try:
+            return decode_value(value)
+        except SourceError as error:
+            raise SourceError(f"{self.path}: the value of {key!r}: {error}") from error
 
 
 class LmdbItems(LmdbRecords):
     """The items of an LMDB, in the order in which they were written."""
 
-    def _decode(self, key: bytes, value: memoryview) -> Any:
-        try:
-            return _make_writable(_load(value))
-        except ValueError as error:
-            raise SourceError(f"{self.path}: the value of {key!r}: {error}") from error
+    def _decode(self, key: bytes, value: bytes) -> Any:
+        return _make_writable(self._load(key, value))
 
 
 def _make_writable(value: Any) -> Any:
@@ -78,30 +80,6 @@ def _make_writable(value: Any) -> Any:
     return value
 
 
-def open_environment(path: str) -> Any:
-    """The LMDB at `path`, a file or a directory, for reading; one per process and file.
-
-    Read-only and without locks there is nothing in an environment that a fork could spoil.
-    """
-    if not os.path.exists(path):
-        raise SourceError(f"no LMDB at {path}")
-    status = os.stat(path)
-    identity = (status.st_dev, status.st_ino)
-    environment = _open.get(identity)  # lmdb refuses to open a file twice in one process
-    if environment is None:
-        environment = _open[identity] = _open_new(path)
-    return environment
-
-
-def _open_new(path: str) -> Any:
-    lmdb = _import_lmdb()
-    options = {"readonly": True, "lock": False, "readahead": True, "max_readers": 1}
-    try:
-        return lmdb.open(path, subdir=os.path.isdir(path), **options)
-    except lmdb.Error as error:
-        raise SourceError(f"{path} cannot be opened as an LMDB: {error}") from error
-
-
 def save_lmdb(items: Iterable[Any], path: str) -> int:
     """Write `items` to a new file at `path`, which appears only when it is complete."""
     lmdb = _import_lmdb()
@@ -109,6 +87,7 @@ def save_lmdb(items: Iterable[Any], path: str) -> int:
     if target.exists():
         raise SourceError(f"{path} exists: remove it first, or save under another name")
     partial = target.with_name(target.name + ".partial")
+    partial.parent.mkdir(parents=True, exist_ok=True)
     partial.unlink(missing_ok=True)
     options = {"subdir": False, "map_size": MAP_SIZE, "meminit": False, "lock": False}
     try:
@@ -137,26 +116,6 @@ def _write(environment: Any, items: Iterable[Any]) -> int:
         transaction.abort()
         raise
     return len(keys)
-
-
-def _read_keys(transaction: Any, path: str) -> list[bytes]:
-    listed = transaction.get(KEYS)
-    if listed is None:
-        return [bytes(key) for key in transaction.cursor().iternext(values=False)]
-    try:
-        keys = _load(listed)
-    except ValueError as error:
-        raise SourceError(f"{path}: the value of {KEYS!r}: {error}") from error
-    if not isinstance(keys, list) or not all(isinstance(key, bytes) for key in keys):
-        raise SourceError(f"{path}: {KEYS!r} is not a list of keys")
-    return keys
-
-
-def _load(value: memoryview) -> Any:
-    # Imported here, so that `import penstock` does not load the formats.
-    from penstock.formats.safe_pickle import load_pickle
-
-    return load_pickle(value)
 
 
 def _import_lmdb() -> Any:

@@ -1,8 +1,8 @@
 """One end of a conversation between two processes of ours: Python objects in, the same out.
 
 Guaranteed: large arrays travel through shared memory, copied once by the sender and not at all by
-the receiver; an array that the receiver holds is never overwritten; a message is sent whole or
-not at all, and is never larger than the socket takes.
+the receiver; an array that the receiver holds is never overwritten; messages are short, and all
+that have arrived are taken in by one system call.
 
 Pickle is used between a process and its own children only, never on bytes from elsewhere.
 """
@@ -10,13 +10,13 @@ Pickle is used between a process and its own children only, never on bytes from 
 from __future__ import annotations
 
 import io
+import marshal
 import pickle
 import socket
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,19 @@ KEEP_MESSAGES = 3  # but always room for so many messages, as large as they may 
 MAX_IN_FLIGHT = 64
 MAX_PARTS = 64  # buffers and releases that one message lists, which bounds its size
 SEND_BUFFER = 1 << 18
-_MESSAGE = 1 << 14  # bytes: more than any message is long
+RECEIVE_BUFFER = 1 << 16
+Number: TypeAlias = "int | tuple[int, ...]"
+Arrived: TypeAlias = "tuple[Any, Any, int, list[int], list[int]]"  # number, body, place, released
+_ATOMS = frozenset({type(None), bool, int, float, str, bytes})  # without buffers apart
 _PLAIN = frozenset("biufcSUmM")  # dtypes whose `str` says everything about them
+
+
+class _Lease(weakref.ref):  # type: ignore[type-arg]
+    """Sees the end of the last array over a block."""
+
+    __slots__ = ("offset", "size")
+    offset: int
+    size: int
 
 
 class Port:
@@ -44,49 +55,103 @@ class Port:
         self._outgoing = outgoing
         self._incoming = incoming
         self._blocks = Blocks(outgoing)
-        self._leases: dict[int, weakref.ref[npt.NDArray[np.uint8]]] = {}
+        self._leases: dict[int, _Lease] = {}
+        self._on_release = self._release
         self._kept = 0
         self._released: deque[tuple[int, int]] = deque()
+        self._outbox: list[bytes] = []
+        self._inbox: deque[Arrived] = deque()
+        self._partial = b""
 
     def __reduce__(self) -> Any:  # only before first use: what was received stays here
         return Port, (self.connection, self._outgoing, self._incoming)
 
-    def send(self, number: int, value: Any) -> None:
+    def send(self, number: Number, value: Any) -> None:
         """Send `value` under a number of the caller's choice. Raises what pickling it raises."""
         self.connection.sendall(self.pack(number, value))
 
-    def try_send(self, message: bytes) -> bool:
-        """Send what `pack` made, or say False where that would have to wait."""
+    def post(self, message: bytes) -> None:
+        """Keep what `pack` made for the next `flush`."""
+        self._outbox.append(message)
+
+    def flush(self) -> bool:
+        """Send what was posted, as far as that needs no waiting; whether it is all gone."""
+        if not self._outbox:
+            return True
+        data = b"".join(self._outbox)
         try:
-            self.connection.send(message, socket.MSG_DONTWAIT)
+            sent = self.connection.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return False
-        return True
+            sent = 0
+        self._outbox = [data[sent:]] if sent < len(data) else []
+        return not self._outbox
 
-    def pack(self, number: int, value: Any) -> bytes:
+    def pack(self, number: Number, value: Any) -> bytes:
         """The message for `value`: its large parts are in shared memory, so it is short."""
-        body, buffers = dump(value)
-        frames = [buffer.raw() for buffer in buffers]
-        if len(body) > INLINE:
-            frames.append(memoryview(body))
-            body = b""
-        offset, sizes = self._write(frames) if frames else (-1, [])
-        message = (number, body, offset, sizes, self._collect_released())
-        return pickle.dumps(message, 5)
+        body: Any
+        if _is_large_array(value):  # what most items are, in a third of the time
+            body, sizes = (value.dtype.str, value.shape), [value.nbytes]
+            offset = self._blocks.take(value.nbytes)
+            self._outgoing.view(offset, value.nbytes).view(value.dtype).reshape(value.shape)[
+                ...
+            ] = value
+        else:
+            body, buffers = (
+                dump(value) if type(value) not in _ATOMS else (pickle.dumps(value, 5), [])
+            )
+            frames = [buffer.raw() for buffer in buffers]
+            if len(body) > INLINE:
+                frames.append(memoryview(body))
+                body = b""
+            offset, sizes = self._write(frames) if frames else (-1, [])
+        released = self._collect_released() if self._released else []
+        message = marshal.dumps((number, body, offset, sizes, released))
+        return len(message).to_bytes(4, "little") + message
 
-    def receive(self) -> tuple[int, Any] | None:
+    def receive(self) -> tuple[Any, Any] | None:
         """The next (number, value), or None when the other end has closed."""
+        while not self._inbox:
+            arrived = self.drain()
+            if arrived is None:
+                return None
+            self._inbox.extend(arrived)
+        return self.open(self._inbox.popleft())
+
+    def has_mail(self) -> bool:
+        """Whether `receive` has a message at hand, without a look at the socket."""
+        return bool(self._inbox)
+
+    def drain(self) -> list[Arrived] | None:
+        """All that has arrived, to be opened; waits for something. None when the other end closed."""
         try:
-            message = self.connection.recv(_MESSAGE)
+            data = self.connection.recv(RECEIVE_BUFFER)
         except ConnectionResetError:  # it died with messages of ours unread
             return None
-        if not message:
+        if not data:
             return None
-        number, body, offset, sizes, released = pickle.loads(message)
-        for block in released:
-            self._blocks.give_back(block)
+        data, begin, arrived = self._partial + data, 0, []
+        while begin + 4 <= len(data):
+            end = begin + 4 + int.from_bytes(data[begin : begin + 4], "little")
+            if end > len(data):
+                break
+            message: Arrived = marshal.loads(data[begin + 4 : end])
+            arrived.append(message)
+            for block in message[-1]:
+                self._blocks.give_back(block)
+            begin = end
+        self._partial = data[begin:]
+        return arrived
+
+    def open(self, message: Arrived) -> tuple[Any, Any]:
+        """The (number, value) of a message."""
+        number, body, offset, sizes, _ = message
         if not sizes:
             return number, pickle.loads(body)
+        if type(body) is tuple:
+            dtype, shape = body
+            # `.data`: of an array that looks at another one NumPy keeps the other, not the lease.
+            block = self._lease(offset, sizes[0]).data
+            return number, np.frombuffer(block, dtype).reshape(shape)
         frames = self._read(offset, sizes)
         return number, pickle.loads(body or frames.pop(), buffers=frames)
 
@@ -114,27 +179,29 @@ class Port:
         return offset, sizes
 
     def _read(self, offset: int, sizes: list[int]) -> list[memoryview]:
-        size = sum(map(_align, sizes))
-        block = self._incoming.view(offset, size)
-        if self._kept + size > max(KEEP, KEEP_MESSAGES * size):
-            block = block.copy()
-            self._released.append((offset, 0))
-        else:
-            self._kept += size
-            self._leases[offset] = weakref.ref(block, self._make_release(offset, size))
-        whole, frames, begin = block.data, [], 0
-        for frame_size in sizes:
-            frames.append(whole[begin : begin + frame_size])
-            begin += _align(frame_size)
+        whole = self._lease(offset, sum(map(_align, sizes))).data
+        frames, begin = [], 0
+        for size in sizes:
+            frames.append(whole[begin : begin + size])
+            begin += _align(size)
         return frames
 
-    def _make_release(self, offset: int, size: int) -> Callable[[object], None]:
-        # Called in any thread when the last array over the block is dropped: appends, no more.
-        def release(_: object) -> None:
-            del self._leases[offset]
-            self._released.append((offset, size))
+    def _lease(self, offset: int, size: int) -> npt.NDArray[np.uint8]:
+        """A block that its owner gets back when nobody here looks at it any more."""
+        block = self._incoming.view(offset, size)
+        if self._kept + size > max(KEEP, KEEP_MESSAGES * size):
+            self._released.append((offset, 0))
+            return block.copy()
+        self._kept += size
+        lease = _Lease(block, self._on_release)
+        lease.offset, lease.size = offset, size
+        self._leases[offset] = lease
+        return block
 
-        return release
+    def _release(self, lease: Any) -> None:
+        # Called in any thread when the last array over the block is dropped: appends, no more.
+        del self._leases[lease.offset]
+        self._released.append((lease.offset, lease.size))
 
     def _collect_released(self) -> list[int]:
         offsets = []
@@ -147,7 +214,7 @@ class Port:
 
 def make_ports() -> tuple[Port, Port]:
     """Two connected ports: keep one, give the other to the child process."""
-    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     for end in (here, there):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
     first, second = Segment(), Segment()
@@ -180,6 +247,15 @@ class _Pickler(pickle.Pickler):
             except (RuntimeError, TypeError):  # on a device, with a gradient, bfloat16, …
                 pass
         return NotImplemented
+
+
+def _is_large_array(value: Any) -> bool:
+    return (
+        type(value) is np.ndarray
+        and value.nbytes >= INLINE
+        and value.flags.c_contiguous
+        and value.dtype.kind in _PLAIN
+    )
 
 
 def _reduce_array(array: npt.NDArray[Any]) -> Any:

@@ -46,17 +46,22 @@ class InProcess(Stage):
 
 def _take(child: Child) -> tuple[int, Any] | None:
     """The next message of the child, None at the end of its flow; its errors are raised here."""
-    poll = select.poll()
-    poll.register(child.port.connection.fileno(), select.POLLIN)
-    poll.register(child.death_fd, select.POLLIN)
-    ready = {fd for fd, _ in poll.poll()}
-    message = child.port.receive() if child.port.connection.fileno() in ready else None
+    message = child.port.receive() if child.port.has_mail() or _wait(child) else None
     if message is None:
         raise WorkerError(f"{child.describe_death()} before its flow had ended")
     number, value = message
     if isinstance(value, Failure):
         raise value.make_error()
     return None if number == END else message
+
+
+def _wait(child: Child) -> bool:
+    """Wait for the child: whether it said something, rather than died."""
+    said = child.port.connection.fileno()
+    poll = select.poll()
+    poll.register(said, select.POLLIN)
+    poll.register(child.death_fd, select.POLLIN)
+    return any(fd == said for fd, _ in poll.poll())
 
 
 def _produce(port: Port, opener: Opener, at: At, room: int) -> None:

@@ -1,4 +1,4 @@
-"""Where a flow begins: any iterable, a function that makes one, or an iterator read once."""
+"""Where a flow begins: any iterable, what `open_source` opened, a function, or an iterator read once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import SourceError
+from penstock.formats import source as formats
+from penstock.formats.names import printable
 from penstock.run.stage import At, Items, Length, Opener, Stage, name_of, opened
+from penstock.sample import Sample
 
 
 @dataclass(frozen=True)
@@ -124,12 +127,30 @@ class Pick(Stage):
         return f"pick({type(self.sequence).__name__})"
 
 
+@dataclass(frozen=True)
+class Samples(Sequence[Sample]):
+    """The samples of what `open_source` opened, by number."""
+
+    source: formats.Source
+
+    def __len__(self) -> int:
+        return len(self.source.names)
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return self.source.read(int(index))
+        except SourceError as error:
+            raise type(error)(f"{printable(self.source.names[index])}: {error}") from error
+
+
 def make_source(source: object) -> Stage:
     """The stage for whatever the user calls a source."""
     if isinstance(source, Iterator):
         return OnceSource(source)
     if isinstance(source, Iterable):
         return Source(source)
+    if isinstance(source, formats.Source):
+        return Source(Samples(source))
     if callable(source):
         return MadeSource(source)
     raise TypeError(f"a flow begins with an iterable or a function that makes one, not {source!r}")

@@ -6,6 +6,7 @@ first stage, then with the second, … The stage at which the rate falls is the 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -14,6 +15,8 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+
+from penstock.run.stage import Items, Length
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def _measure(name: str, flow: Iterable[Any], size: int, warmup: int, progress: b
     return StageSpeed(name, count, seconds, total, warmed_up)
 
 
-def show_progress(items: Iterator[Any], name: str, total: int) -> Iterator[Any]:
+def show_progress(items: Iterator[Any], name: str, total: Length) -> Items:
     """Pass items on, with a bar on standard error, drawn ten times a second and not per item."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -106,7 +109,7 @@ def show_progress(items: Iterator[Any], name: str, total: int) -> Iterator[Any]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     rate = TextColumn("{task.fields[rate]:.1f} items/s")
     with Progress(*columns, TimeElapsedColumn(), rate, console=Console(stderr=True)) as bar:
-        task = bar.add_task(name, total=total, rate=0.0)
+        task = bar.add_task(name, total=None if total == math.inf else total, rate=0.0)
         began = drawn = time.perf_counter()
         count = 0
         try:

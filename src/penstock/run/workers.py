@@ -20,9 +20,11 @@ from typing import Any
 
 from penstock.errors import WorkerError
 from penstock.run.child import Child, check_crosses
-from penstock.run.port import Port
+from penstock.run.port import Arrived, Port
 from penstock.run.stop import Stop, Stopped
 from penstock.run.task import Failure, Task
+
+GROUP = 16  # tasks that are sent at once to a worker that is busy
 
 
 class WorkerProcesses:
@@ -37,7 +39,7 @@ class WorkerProcesses:
         check_crosses(task.fn, task.name, start)
         task = replace(task, seeds_globals=True)
         self._name = task.name
-        self._ready: deque[tuple[int, Any]] = deque()
+        self._ready: deque[tuple[Child, Arrived]] = deque()
         self._poll = select.poll()
         self._stop_fd = -1 if stop is None else stop.fd
         if stop is not None:
@@ -45,6 +47,8 @@ class WorkerProcesses:
         self._workers: list[Child] = []
         self._of_fd: dict[int, Child] = {}
         self._tasks: dict[Child, dict[int, int]] = {}  # number: position, of what each has in hand
+        self._held: dict[Child, int] = {}  # tasks of each that are posted and not sent yet
+        self._waiting: set[Child] = set()  # whose socket was full
         try:
             for index in range(count):
                 self._add(Child(f"worker {index}", _work, (task, f"in worker {index}"), start))
@@ -60,23 +64,30 @@ class WorkerProcesses:
             self._poll.register(fd, select.POLLIN)
 
     def submit(self, number: int, position: int, item: Any) -> None:
-        """Give a task to the worker with the least to do."""
+        """Give a task to the worker with the least to do. Never waits.
+
+        One that has plenty to do gets its next tasks in groups, at the latest when results are taken.
+        """
         worker = min(self._workers, key=self._load)
         try:
-            message = worker.port.pack(number, (position, item))
+            message = worker.port.pack((number, position), item)
         except Exception as error:
             raise TypeError(f"item {position} cannot be sent to a worker: {error}") from error
         self._tasks[worker][number] = position
         worker.busy = True
-        # Never wait to send: the worker may be waiting for us to read its results.
-        while not self._try_send(worker, message):
-            self._receive()
+        worker.port.post(message)
+        held = self._held[worker] = self._held.get(worker, 0) + 1
+        if held >= min(GROUP, self._load(worker) - held):
+            self._flush(worker)
 
     def take(self) -> tuple[int, Any]:
         """The number and the result of some finished task. Waits for one."""
+        for worker in list(self._held):
+            self._flush(worker)
         while not self._ready:
             self._receive()
-        return self._ready.popleft()
+        worker, message = self._ready.popleft()
+        return worker.port.open(message)
 
     def close(self) -> None:
         """End all workers; those in the middle of work are not waited for."""
@@ -85,28 +96,38 @@ class WorkerProcesses:
         for worker in self._workers:
             worker.close()
 
-    def _try_send(self, worker: Child, message: bytes) -> bool:
+    def _flush(self, worker: Child) -> None:
+        # What the socket has no room for goes when it has: the worker may be waiting for us to read.
+        self._held.pop(worker, None)
         try:
-            return worker.port.try_send(message)
+            gone = worker.port.flush()
         except (BrokenPipeError, ConnectionResetError):
             raise self._make_death(worker) from None
+        wanted = select.POLLIN if gone else select.POLLIN | select.POLLOUT
+        if (worker in self._waiting) == gone:
+            self._waiting ^= {worker}
+            self._poll.modify(worker.port.connection.fileno(), wanted)
 
     def _load(self, worker: Child) -> int:
         return len(self._tasks[worker])
 
     def _receive(self) -> None:
         """Wait until something is there and take it all in."""
-        events = self._poll.poll()
-        if any(fd == self._stop_fd for fd, _ in events):
-            raise Stopped
-        for fd, _ in events:
+        for fd, event in self._poll.poll():
+            if fd == self._stop_fd:
+                raise Stopped
             worker = self._of_fd[fd]
-            message = None if fd == worker.death_fd else worker.port.receive()
-            if message is None:
+            if event == select.POLLOUT:
+                self._flush(worker)
+                continue
+            arrived = None if fd == worker.death_fd else worker.port.drain()
+            if arrived is None:
                 raise self._make_death(worker)
-            del self._tasks[worker][message[0]]
-            worker.busy = bool(self._tasks[worker])
-            self._ready.append(message)
+            tasks = self._tasks[worker]
+            for message in arrived:
+                del tasks[message[0]]
+                self._ready.append((worker, message))
+            worker.busy = bool(tasks)
 
     def _make_death(self, worker: Child) -> WorkerError:
         items = sorted(self._tasks[worker].values())
@@ -120,7 +141,7 @@ class WorkerProcesses:
 def _work(port: Port, task: Task, where: str) -> None:
     """The loop of a worker: until the consumer closes."""
     while (message := port.receive()) is not None:
-        number, (position, item) = message
+        (number, position), item = message
         result = task.call(position, item, where)
         try:
             port.send(number, result)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NoReturn
 
 from penstock.compat.tensorpack.dataflow import DataFlow, Shell, as_flow
+from penstock.errors import ReceiverLostError
 from penstock.run.flow import Flow
 
 
@@ -16,8 +18,9 @@ def send_dataflow_zmq(
         raise ValueError(f"format {format!r} was for TensorFlow operators; leave it out")
     if bind:
         raise ValueError("senders connect and receivers bind: use RemoteDataZMQ(addr) to bind")
-    while True:  # when a receiver has left, the next one is waited for
-        as_flow(df).repeat().send(addr)
+    while True:  # when a receiver has left or died, the next one is waited for
+        with suppress(ReceiverLostError):
+            as_flow(df).repeat().send(addr)
 
 
 class RemoteDataZMQ(Shell):
