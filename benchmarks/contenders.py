@@ -40,7 +40,7 @@ def repeat(loader: Any) -> Batches:
 
 @cache
 def make_torchvision_steps() -> Callable[[Any], Any]:
-    from vision import import_torchvision
+    from penstock.workbench.torchvision_side import import_torchvision
 
     T = import_torchvision().transforms
     return T.Compose([T.RandomResizedCrop(SIZE), T.RandomHorizontalFlip(), T.PILToTensor()])

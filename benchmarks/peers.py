@@ -106,11 +106,10 @@ def count(batches: Batches, images: int) -> Figures:
 
 def cpu_seconds() -> float:
     """Of this process and those below it, also while they run, and of those that have ended."""
-    from penstock.workbench.watch.monitor import list_tree, read_cpu_seconds
+    from penstock.workbench.watch.monitor import read_tree_cpu
 
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    running = sum(map(read_cpu_seconds, list_tree(os.getpid())))
-    return running + ended.ru_utime + ended.ru_stime
+    return read_tree_cpu(os.getpid()) + ended.ru_utime + ended.ru_stime
 
 
 def run_once(name: str, python: str, folder: Path, images: int) -> Figures | str:
@@ -158,16 +157,19 @@ def middle(rounds: list[Figures], key: str) -> float:
     return statistics.median(figures[key] for figures in rounds)
 
 
-def compare(ours: list[Figures], theirs: list[Figures]) -> float:
+def compare(ours: list[Figures], theirs: list[Figures], key: str = "rate") -> float:
     pairs = zip(ours, theirs, strict=True)
-    return statistics.median(a["rate"] / b["rate"] for a, b in pairs)
+    return statistics.median(a[key] / b[key] for a, b in pairs)
 
 
 def report(found: dict[str, list[Figures]], left_out: dict[str, str]) -> None:
-    print(f"{'':28}{'images/s':>10}{'CPU ms':>10}{'Penstock is':>14}")
+    print(f"{'':28}{'images/s':>10}{'CPU ms':>10}{'packed is, by clock':>22}{'by CPU':>9}")
     ours = found.get(OURS)
     for name, rounds in found.items():
-        ratio = f"{compare(ours, rounds):>13.2f}x" if ours else ""
+        ratio = ""
+        if ours:
+            by_cpu = compare(rounds, ours, "cpu_ms")
+            ratio = f"{compare(ours, rounds):>21.2f}x{by_cpu:>8.2f}x"
         print(f"{name:28}{middle(rounds, 'rate'):>10.0f}{middle(rounds, 'cpu_ms'):>10.2f}{ratio}")
     for name, reason in left_out.items():
         print(f"{name:28} not run: {reason}")
