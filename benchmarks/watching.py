@@ -6,7 +6,7 @@ Two programs run, the same but for the doctor around one of them: loops over gen
 computing for each batch, through a torch DataLoader with two workers and through penstock.Loader. They take turns: each does a
 fifth of a second of batches when it is told to and stands still otherwise, so that what else the machine does hits both alike. The
 ratio of the clocks is the median over all pairs of turns, with a 95 % interval (bootstrap); the ratio of CPU time is that of
-all processes together, the doctor's own included.
+all turns and all processes together, the doctor's own included.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from claims import print_claim
 from PIL import Image
 
-from penstock.workbench.watch.monitor import read_tree_cpu
+from penstock.workbench.watch.monitor import list_tree
 
 AIM, IMAGES, WARM, STEP = 1.02, 256, 3, 100_000
 TORCH = """
@@ -79,15 +79,20 @@ class Side:
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, text=True)
 
-    def take_turn(self) -> float:
-        """Seconds that it took."""
+    def take_turn(self) -> tuple[float, float]:
+        """Seconds that it took, and the CPU seconds of all its processes meanwhile."""
+        before = self._read_cpu()
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
-        return float(self._process.stdout.readline())
+        seconds = float(self._process.stdout.readline())
+        return seconds, self._read_cpu() - before
 
-    def cpu_seconds(self) -> float:
-        return read_tree_cpu(self._process.pid)
+    def _read_cpu(self) -> float:
+        """To the nanosecond, as the scheduler counts; of all threads that are alive."""
+        tasks = [f"/proc/{pid}/task" for pid in list_tree(self._process.pid)]
+        found = [path for task in tasks for path in Path(task).glob("*/schedstat")]
+        return sum(int(path.read_text().split()[0]) for path in found) / 1e9
 
     def close(self) -> None:
         self._process.communicate()
@@ -105,12 +110,13 @@ def measure(code: str, folder: Path, photos: Path, rounds: int) -> dict[str, flo
         for _ in range(WARM):
             for side in sides:
                 side.take_turn()
-        before, pairs = [side.cpu_seconds() for side in sides], []
+        pairs, used = [], dict.fromkeys(sides, 0.0)
         for number in range(rounds):
             order = sides if number % 2 else sides[::-1]
             taken = {side: side.take_turn() for side in order}
-            pairs.append(taken[watched] / taken[alone])
-        used = [side.cpu_seconds() - then for side, then in zip(sides, before, strict=True)]
+            pairs.append(taken[watched][0] / taken[alone][0])
+            for side, (_, cpu) in taken.items():
+                used[side] += cpu
     finally:
         for side in sides:
             side.close()
@@ -119,7 +125,7 @@ def measure(code: str, folder: Path, photos: Path, rounds: int) -> dict[str, flo
         "clock": statistics.median(pairs),
         "low": low,
         "high": high,
-        "cpu": used[1] / used[0],
+        "cpu": used[watched] / used[alone],
     }
 
 

@@ -57,8 +57,8 @@ def doctor(
     size: measuring.Size = 224,
     transform: measuring.Transform = None,
     samples: measuring.Samples = 2048,
-    windows: measuring.Windows = 3,
-    seconds: measuring.Seconds = 0.3,
+    windows: measuring.Windows = 5,
+    seconds: measuring.Seconds = 0.2,
     html: Annotated[
         Path | None, typer.Option(help=f"Write the report to this file; {REPORT} for a command.")
     ] = None,

@@ -37,13 +37,19 @@ def format_stage(stage: Stage) -> list[str]:
     return [
         f"{stage.threads}",
         f"{rate.median:,.0f}",
-        "" if rate.spread is None else f"{rate.spread:.0%}",
+        format_spread(rate.spread),
         f"{rate.low:,.0f}",
         f"{rate.high:,.0f}",
         f"{stage.cpu_ms:.3f}",
         f"{rate.median * stage.image_bytes / 1e6:,.0f}",
         "" if stage.peak_bytes is None else f"{stage.peak_bytes / 1e6:,.0f}",
     ]
+
+
+def format_spread(spread: float | None) -> str:
+    if spread is None:
+        return ""
+    return ">100%" if spread > 1 else f"{spread:.0%}"
 
 
 def describe_bench(bench: Bench) -> str:
