@@ -1,6 +1,6 @@
 """How fast items move through a flow, beside tensorpack and torch, in one interleaved run.
 
-    pip install -r benchmarks/requirements-flow.txt
+    pip install -r benchmarks/requirements.txt
     python benchmarks/flow.py [--rounds 5] [--items 3000] [--json out.json]
 
 Every contender runs in a process of its own, one after the other, round after round, so that
