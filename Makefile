@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format fuzz bench install clean
+.PHONY: help demo test lint format fuzz bench bench-peers install clean
 
 help:
 	@echo "make demo    generate photos, pack them, verify, read back, compare with loose files"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint    ruff, mypy and clang-format;  make format  to rewrite"
 	@echo "make fuzz    decode damaged JPEGs under ASan and UBSan for FUZZ_SECONDS=60"
 	@echo "make bench   run every benchmark and write docs/benchmarks.md;  BENCH=--quick  for one round"
+	@echo "make bench-peers   install the large ones to compare with: DALI, tf.data, SPDL, LitData, MosaicML Streaming"
 	@echo "make clean   remove the environment and everything built"
 
 demo: install
@@ -33,10 +34,16 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(shell find cpp fuzz -name "*.h" -o -name "*.cpp")
 
-# What the benchmarks compare with goes into the same environment; one that does not install is left out.
+# What the benchmarks compare with goes into the same environment without touching what is there, but for GulpIO2, which
+# replaces Pillow. One that does not install is left out and named in the page.
 bench: install
-	-for list in benchmarks/requirements*.txt; do $(BIN)/python -m pip install -q -r $$list; done
+	-$(BIN)/python -m pip install -q -r benchmarks/requirements.txt
+	test -d build/peers/gulpio2 || $(BIN)/python benchmarks/peers.py --install gulpio2
 	$(BIN)/python benchmarks/run_all.py $(BENCH)
+
+# The large ones (DALI, TensorFlow, ...), each in an environment of its own in build/peers; `make bench` runs what is there.
+bench-peers: install
+	$(BIN)/python benchmarks/peers.py --install all
 
 # libFuzzer where clang is installed, plain mutation where only g++ is.
 FUZZ_SECONDS ?= 60

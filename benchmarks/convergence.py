@@ -27,10 +27,10 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from vision import import_torchvision
 
 import penstock
 from penstock.torch import Loader
+from penstock.workbench.torchvision_side import import_torchvision
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar10.tar.gz"
 BATCH = 100

@@ -21,11 +21,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import simplejpeg
+from photos import ARCHIVE, draw_box
 
 from penstock import _core
 
 Box = tuple[int, int, int, int]
-SAMPLE = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet-sample.tar"
 
 
 def load_photos(path: Path) -> list[bytes]:
@@ -36,20 +36,9 @@ def load_photos(path: Path) -> list[bytes]:
         return [tar.extractfile(m).read() for m in tar if m.isfile()]  # type: ignore[union-attr]
 
 
-def draw_box(rng: random.Random, height: int, width: int) -> Box:
-    """As torchvision's RandomResizedCrop, but for its fallback after ten misses: all of it."""
-    for _ in range(10):
-        area = height * width * rng.uniform(0.08, 1)
-        ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
-        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-        if 0 < w <= width and 0 < h <= height:
-            return rng.randint(0, width - w), rng.randint(0, height - h), w, h
-    return 0, 0, width, height
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("photos", nargs="?", type=Path, default=SAMPLE)
+    parser.add_argument("photos", nargs="?", type=Path, default=ARCHIVE)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
 
@@ -57,7 +46,7 @@ def main() -> None:
     sizes = [simplejpeg.decode_jpeg_header(data)[:2] for data in photos]
     whole: list[Box] = [(0, 0, width, height) for height, width in sizes]
     rng = random.Random(0)
-    crops = [draw_box(rng, *size) for size in sizes]
+    crops = [draw_box(rng, width, height) for height, width in sizes]
     seeks = [_core.build_seek(data)[1] for data in photos]
     none = [b""] * len(photos)
     canvas = np.empty(max(h * w for h, w in sizes) * 3, np.uint8)

@@ -1,6 +1,6 @@
 """How fast items move through a flow, beside tensorpack and torch, in one interleaved run.
 
-    pip install -r benchmarks/requirements-flow.txt
+    pip install -r benchmarks/requirements.txt
     python benchmarks/flow.py [--rounds 5] [--items 3000] [--json out.json]
 
 Every contender runs in a process of its own, one after the other, round after round, so that
@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from claims import print_claim
 
 WORKERS = 2
 WARMUP = 400
@@ -242,6 +243,19 @@ def report(results: dict[str, list[Result]], command: str) -> None:
         print(
             f"{what:42}{middle(clock):9.1f} {unit:8}{middle(cpu):9.1f}  {ratios}{goal:>10}".rstrip()
         )
+    for what, name, unit, base, wanted in ROWS:
+        if wanted is not None:
+            by_clock = [pair[0] for pair in results[name]]
+            if base is not None:
+                what = f"moving arrays{what.replace('  vs', ' vs')}"
+                by_clock = [
+                    ours[0] / theirs[0] for ours, theirs in zip(results[base], results[name])
+                ]
+            at_most = "at most" in what
+            unit = "x" if base else f" {unit}"
+            print_claim(
+                what.removesuffix(", at most"), middle(by_clock), wanted, unit, at_most=at_most
+            )
 
 
 def middle(values: list[float]) -> float:

@@ -14,19 +14,19 @@ import json
 import os
 import platform
 import shutil
-import statistics
 import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from claims import print_claim
 from photos import unpack_photos
+from turns import time_turns
 
 import penstock
 from penstock._core import crc32c
@@ -85,18 +85,6 @@ def write_tfrecord(samples: Iterator[penstock.Sample], path: Path) -> None:
             file.write(length + masked(length) + record + masked(record))
 
 
-def measure(jobs: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
-    """The median wall time of each job in seconds; the jobs take turns."""
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for _ in range(rounds):
-        for name, job in jobs.items():
-            os.sync()
-            start = time.perf_counter()
-            job()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
 def measure_peak(path: Path, out: Path) -> float:
     """The peak memory of a process that packs `path`, in MiB."""
     command = [sys.executable, "-c", PEAK, str(path), str(out)]
@@ -130,7 +118,7 @@ def main() -> None:
             shutil.rmtree(folder / "index")
 
         jobs = {name: packing(path) for name, path in layouts.items()}
-        seconds = measure({**jobs, "index lmdb in place": index}, options.rounds)
+        seconds = time_turns({**jobs, "index lmdb in place": index}, options.rounds)
         peaks = [measure_peak(folder / "quarter.lmdb", folder / "packed")]
         peaks.append(measure_peak(layouts["lmdb"], folder / "packed"))
     report(seconds, size, peaks, options.json)
@@ -147,6 +135,8 @@ def report(seconds: dict[str, float], size: int, peaks: list[float], as_json: bo
         share = seconds["folder"] / value
         print(f"{name:22} {value:6.2f} {size / 1e6 / value:7.0f} {share:14.0%}")
     print(f"peak memory packing LMDB: {peaks[0]:.0f} MiB for a quarter, {peaks[1]:.0f} MiB for all")
+    print_claim("packing from LMDB vs loose files", ratio, None)
+    print_claim("memory for all of an LMDB vs a quarter", peaks[1] / peaks[0], 1.2, at_most=True)
 
 
 if __name__ == "__main__":

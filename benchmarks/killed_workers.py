@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from claims import print_claim
 from PIL import Image
 
 import penstock
@@ -94,6 +95,8 @@ def main() -> None:
         f"slowest {1e3 * max(waits):.0f} ms, median {1e3 * sorted(waits)[len(waits) // 2]:.0f} ms"
     )
     print("left: {} processes, {} threads, {} descriptors, {} names in shared memory".format(*left))
+    print_claim("slowest word of a killed worker", max(waits), 1.0, " s", at_most=True)
+    print_claim("left behind by killed workers", sum(left), 0, " things", at_most=True)
     sys.exit(1 if late or any(more > 0 for more in left) else 0)
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from claims import print_claim
 from photos import unpack_photos
 
 import penstock
@@ -29,6 +30,7 @@ from penstock.read.layout import Layout
 from penstock.render import render_batch
 from penstock.serve.recipe import Draw
 from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
+from penstock.workbench.torchvision_side import import_torchvision
 
 BATCH = 256
 STEPS = [RandomResizedCrop(224), RandomHorizontalFlip()]
@@ -86,13 +88,10 @@ def load(path: Path) -> Callable[[], int]:
 def load_with_torchvision(path: Path) -> Callable[[], int]:
     import torch
 
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor a, Tensor b, float c) -> Tensor")
-    from torchvision import transforms
-    from torchvision.datasets import ImageFolder
-
-    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
-    dataset = ImageFolder(str(path), transforms.Compose([*steps, np.asarray]))
+    torchvision = import_torchvision()
+    T = torchvision.transforms
+    steps = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), np.asarray])
+    dataset = torchvision.datasets.ImageFolder(str(path), steps)
     loader = torch.utils.data.DataLoader(
         dataset, BATCH, shuffle=True, num_workers=2, collate_fn=collate, persistent_workers=True
     )
@@ -212,8 +211,19 @@ def main() -> None:
             f"{name:26}{rate:10.0f}{cost:8.2f}{rate / slowest:15.1f}"
             f"{rate / best['images_per_second']:10.2f}{cost / best['cpu_ms_per_image']:7.2f}"
         )
-    print(f"first batch after {alone['first_batch_seconds']:.2f} s, peak {alone['peak_mb']:.0f} MB")
-    print(f"a step of twice the loading time waits {waiting:.2%} of the time")
+    packed, loose = results["Loader, packed"], results["Loader, image folder"]
+    rate = packed["images_per_second"]
+    print_claim("Loader vs render_batch alone", rate / best["images_per_second"], 0.92)
+    cost = packed["cpu_ms_per_image"] / best["cpu_ms_per_image"]
+    print_claim("CPU of the Loader vs render_batch alone", cost, 1.1, at_most=True)
+    print_claim("Loader, packed vs torchvision ImageFolder", rate / slowest, 8.0)
+    loose_ratio = loose["images_per_second"] / slowest
+    print_claim("Loader, image folder vs torchvision ImageFolder", loose_ratio, 4.0)
+    print_claim("first batch", alone["first_batch_seconds"], 0.5, " s", at_most=True)
+    print_claim("peak memory of an epoch", alone["peak_mb"], 600, " MB", at_most=True)
+    print_claim(
+        "waiting of a step that takes twice as long as loading", waiting, 0.01, "%", at_most=True
+    )
 
 
 if __name__ == "__main__":

@@ -11,30 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import statistics
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+from claims import print_claim
 from photos import unpack_photos
+from turns import time_turns
 
 import penstock
-
-
-def measure(jobs: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
-    """The median wall time of each job in seconds; the jobs take turns."""
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for _ in range(rounds):
-        for name, job in jobs.items():
-            os.sync()
-            start = time.perf_counter()
-            job()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def main() -> None:
@@ -65,7 +51,7 @@ def main() -> None:
             "tar + sync + sha256sum": lambda: tar_and_hash(sync=True),
             "penstock pack": pack,
         }
-        medians = measure(jobs, options.rounds)
+        medians = time_turns(jobs, options.rounds)
     if options.json:
         print(json.dumps(medians))
         return
@@ -73,6 +59,7 @@ def main() -> None:
     print(f"{'7,200 photos, 784 MB':26}{'seconds':>9}{'ratio':>8}")
     for name, seconds in medians.items():
         print(f"{name:26}{seconds:9.2f}{seconds / base:8.2f}")
+    print_claim("packing vs tar + sha256sum, time", medians["penstock pack"] / base, None)
 
 
 if __name__ == "__main__":

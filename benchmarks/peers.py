@@ -1,127 +1,99 @@
 """Loaders of other projects on the same photos, each in a process of its own, in turns.
 
     python benchmarks/peers.py [--folder DIR] [--repeats 4] [--rounds 3] [--only NAME ...] [--json]
+    python benchmarks/peers.py --install all     # or some of: gulpio2 dali tensorflow spdl litdata streaming ffcv
 
-RandomResizedCrop(224) and flip, uint8 batches of 256, two workers or threads, warm page cache. A contender whose
-package is not installed is left out and named. The first two batches are not counted; rates are medians of the
-rounds, CPU time is that of the process and its children while counting. GulpIO2 replaces Pillow and so needs an environment of its own.
+RandomResizedCrop(224) and flip, uint8 batches of 256, two workers or threads, warm page cache; contenders.py says how
+each does it. The first two batches are not counted; rates are medians of the rounds, CPU time is that of the process
+and its children while counting. A ratio is the median of the ratios within a round.
+
+A contender is taken from this environment if it is installed here, else from one of its own in build/peers (GulpIO2 replaces
+Pillow, others bring much with them), which `--install` makes: what it does not bring itself, such as torch, it
+takes from this one. What is in neither is left out and named.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import contextlib
+import importlib.metadata
 import json
 import os
 import resource
+import signal
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import venv
 from pathlib import Path
 
-BATCH, SIZE, WORKERS, SKIPPED = 256, 224, 2, 2
-Batches = Iterator[int]
+from claims import print_claim
+from contenders import CONTENDERS, Batches
 
-
-def run_penstock(source: Path) -> Batches:
-    import penstock
-    from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
-
-    steps = [RandomResizedCrop(SIZE), RandomHorizontalFlip()]
-    loader = penstock.Loader(source, BATCH, shuffle=True, transform=steps, threads=WORKERS)
-    while True:
-        for images, _ in loader:
-            yield len(images)
-
-
-def make_torchvision_steps() -> Callable[[object], object]:
-    from penstock.workbench.torchvision_side import import_torchvision
-
-    import_torchvision()
-    from torchvision import transforms
-
-    return transforms.Compose(
-        [
-            transforms.RandomResizedCrop(SIZE),
-            transforms.RandomHorizontalFlip(),
-            transforms.PILToTensor(),
-        ]
-    )
-
-
-def run_torchvision(photos: Path) -> Batches:
-    steps = make_torchvision_steps()
-    import torch
-    from torchvision import datasets
-
-    data = datasets.ImageFolder(str(photos), steps)
-    loader = torch.utils.data.DataLoader(data, BATCH, shuffle=True, num_workers=WORKERS)
-    while True:
-        for images, _ in loader:
-            yield len(images)
-
-
-def run_webdataset(shards: Path) -> Batches:
-    steps = make_torchvision_steps()
-    import webdataset
-
-    urls = sorted(map(str, shards.glob("*.tar")))
-    data = (
-        webdataset.WebDataset(urls, shardshuffle=False, resampled=True)
-        .shuffle(1000)
-        .decode("pil")
-        .to_tuple("jpg;jpeg", "cls")
-        .map_tuple(steps, int)
-        .batched(BATCH)
-    )
-    for images, _ in webdataset.WebLoader(data, batch_size=None, num_workers=WORKERS):
-        yield len(images)
-
-
-def run_opencv(photos: Path) -> Batches:
-    """What two Python threads and OpenCV give without any loader."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    import cv2
-    import numpy as np
-
-    cv2.setNumThreads(1)
-    files = [path for path in photos.rglob("*") if path.is_file()]
-    rng = np.random.default_rng(0)
-
-    def load(slot: np.ndarray, path: Path, draws: np.ndarray) -> None:
-        pixels = cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB)
-        side = np.sqrt(0.08 + 0.92 * draws[0])
-        height, width = (max(1, int(side * length)) for length in pixels.shape[:2])
-        top = int(draws[1] * (pixels.shape[0] - height))
-        left = int(draws[2] * (pixels.shape[1] - width))
-        crop = pixels[top : top + height, left : left + width]
-        cv2.resize(crop, (SIZE, SIZE), slot, interpolation=cv2.INTER_AREA)
-        if draws[3] < 0.5:
-            cv2.flip(slot, 1, slot)
-
-    with ThreadPoolExecutor(WORKERS) as pool:
-        while True:
-            out = np.empty((BATCH, SIZE, SIZE, 3), np.uint8)
-            chosen = [files[i] for i in rng.integers(len(files), size=BATCH)]
-            list(pool.map(load, out, chosen, rng.random((BATCH, 4))))
-            yield len(out)
-
-
-CONTENDERS: dict[str, tuple[Callable[[Path], Batches], str, tuple[str, ...]]] = {
-    "Penstock, packed": (run_penstock, "packed", ("penstock",)),
-    "Penstock, image folder": (run_penstock, "photos", ("penstock",)),
-    "torchvision ImageFolder": (run_torchvision, "photos", ("torch", "torchvision")),
-    "WebDataset": (run_webdataset, "packed", ("torch", "torchvision", "webdataset")),
-    "OpenCV in two threads": (run_opencv, "photos", ("cv2",)),
+SKIPPED = 2
+TIMEOUT = 120
+HOMES = Path(__file__).resolve().parents[1] / "build" / "peers"
+PACKAGES = {
+    "gulpio2": "gulpio2",
+    "dali": "nvidia-dali-cuda120",
+    "tensorflow": "tensorflow-cpu",
+    "spdl": "spdl",
+    "litdata": "litdata",
+    "streaming": "mosaicml-streaming",
+    "ffcv": "ffcv",
 }
-"""Each with what it reads and the modules that it needs."""
+"""Of each environment, what pip installs."""
+
+OURS, FOLDER, BASE = "Penstock, packed", "Penstock, image folder", "torchvision ImageFolder"
+BARS = {BASE: 8.0}
+"""How many times as fast as a contender the packed data set should be; 1 unless said."""
+
+Figures = dict[str, float]
 
 
-def count(batches: Batches, images: int) -> dict[str, float]:
+def install(name: str) -> str:
+    """Makes an environment; '' or why that failed. torch stays what it is here."""
+    venv.create(HOMES / name, with_pip=True, clear=True)
+    python = find_python(name)
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True)
+    shared = Path(packages.stdout.strip()) / "shared.pth"
+    shared.write_text(sysconfig.get_path("purelib") + "\n")
+    fixed = HOMES / "constraints.txt"
+    fixed.write_text(f"torch=={importlib.metadata.version('torch').partition('+')[0]}\n")
+    command = [python, "-m", "pip", "install", "-q", "-c", fixed, PACKAGES[name]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else last_line(done.stderr)
+
+
+def find_python(environment: str) -> Path:
+    return HOMES / environment / "bin" / "python"
+
+
+def last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "it failed without a word"
+
+
+def choose_python(name: str) -> str | None:
+    """The interpreter that has all that the contender imports; None if there is none."""
+    contender = CONTENDERS[name]
+    homes = [find_python(contender.environment)] if contender.environment else []
+    test = "import sys, importlib.util as u; sys.exit(any(u.find_spec(m) is None for m in sys.argv[1:]))"
+    for python in [Path(sys.executable), *homes]:
+        if python.exists():
+            found = subprocess.run(
+                [python, "-c", test, *contender.modules], capture_output=True, check=False
+            )
+            if found.returncode == 0:
+                return str(python)
+    return None
+
+
+def count(batches: Batches, images: int) -> Figures:
     """Images per second and CPU milliseconds an image, over at least so many images."""
     for _ in range(SKIPPED):
         next(batches)
@@ -134,36 +106,78 @@ def count(batches: Batches, images: int) -> dict[str, float]:
 
 def cpu_seconds() -> float:
     """Of this process and those below it, also while they run, and of those that have ended."""
-    from penstock.workbench.watch.monitor import list_tree, read_cpu_seconds
+    from penstock.workbench.watch.monitor import read_tree_cpu
 
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    running = sum(map(read_cpu_seconds, list_tree(os.getpid())))
-    return running + ended.ru_utime + ended.ru_stime
+    return read_tree_cpu(os.getpid()) + ended.ru_utime + ended.ru_stime
+
+
+def run_once(name: str, python: str, folder: Path, images: int) -> Figures | str:
+    """The figures of a session of its own, of which nothing is left afterwards; or why there are none."""
+    command = [python, __file__, "--run", name, "--folder", str(folder), "--images", str(images)]
+    environment = {**os.environ, "PENSTOCK_CACHE": str(folder / "cache")}
+    print(f"  {name}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command, env=environment, stdout=out, stderr=errors, start_new_session=True
+        )
+        try:
+            code = process.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return f"it did not end within {TIMEOUT} s"
+        finally:  # tensorpack's processes do not end by themselves
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        errors.seek(0)
+        return json.loads(last_line(out.read())) if code == 0 else last_line(errors.read())
 
 
 def measure(
-    folder: Path, names: list[str], rounds: int, images: int
-) -> dict[str, dict[str, float]]:
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    folder: Path, pythons: dict[str, str], rounds: int, images: int
+) -> tuple[dict[str, list[Figures]], dict[str, str]]:
+    """The figures of each round, and of those that failed the reason; they do not run again."""
+    found: dict[str, list[Figures]] = {name: [] for name in pythons}
+    failed: dict[str, str] = {}
     for _ in range(rounds):
-        for name in names:
-            arguments = ["--run", name, "--folder", str(folder), "--images", str(images)]
-            output = subprocess.run(
-                [sys.executable, __file__, *arguments], stdout=subprocess.PIPE, check=True
-            ).stdout
-            found[name].append(json.loads(output))
-    return {
-        name: {key: statistics.median(r[key] for r in results) for key in ("rate", "cpu_ms")}
-        for name, results in found.items()
-    }
+        for name, python in pythons.items():
+            if name in failed:
+                continue
+            figures = run_once(name, python, folder, images)
+            if isinstance(figures, str):
+                failed[name] = figures
+                del found[name]
+            else:
+                found[name].append(figures)
+    return found, failed
 
 
-def prepare(folder: Path, repeats: int) -> None:
-    from photos import unpack_photos
+def middle(rounds: list[Figures], key: str) -> float:
+    return statistics.median(figures[key] for figures in rounds)
 
-    import penstock
 
-    penstock.pack_dataset(unpack_photos(folder, repeats), folder / "packed", shard_size=64 << 20)
+def compare(ours: list[Figures], theirs: list[Figures], key: str = "rate") -> float:
+    pairs = zip(ours, theirs, strict=True)
+    return statistics.median(a[key] / b[key] for a, b in pairs)
+
+
+def report(found: dict[str, list[Figures]], left_out: dict[str, str]) -> None:
+    print(f"{'':28}{'images/s':>10}{'CPU ms':>10}{'packed is, by clock':>22}{'by CPU':>9}")
+    ours = found.get(OURS)
+    for name, rounds in found.items():
+        ratio = ""
+        if ours:
+            by_cpu = compare(rounds, ours, "cpu_ms")
+            ratio = f"{compare(ours, rounds):>21.2f}x{by_cpu:>8.2f}x"
+        print(f"{name:28}{middle(rounds, 'rate'):>10.0f}{middle(rounds, 'cpu_ms'):>10.2f}{ratio}")
+    for name, reason in left_out.items():
+        print(f"{name:28} not run: {reason}")
+    print()
+    for name in [name for name in found if ours and name not in (OURS, FOLDER)]:
+        print_claim(f"packed vs {name}", compare(ours, found[name]), BARS.get(name, 1.0))
+    if FOLDER in found and BASE in found:
+        print_claim(f"image folder vs {BASE}", compare(found[FOLDER], found[BASE]), 4.0)
 
 
 def main() -> None:
@@ -174,33 +188,37 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=2048, help="at least so many a round")
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, help="these contenders")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--install", nargs="+", choices=[*PACKAGES, "all"], metavar="NAME")
     parser.add_argument("--run", choices=CONTENDERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.run:
-        run, source, _ = CONTENDERS[options.run]
-        os.environ.setdefault("PENSTOCK_CACHE", str(Path(options.folder) / "cache"))
-        print(json.dumps(count(run(Path(options.folder) / source), options.images)), flush=True)
+    if options.install:
+        for name in PACKAGES if "all" in options.install else options.install:
+            print(f"{name}: {install(name) or 'installed'}", flush=True)
+    elif options.run:
+        batches = CONTENDERS[options.run].run(Path(options.folder))
+        print(f"\n{json.dumps(count(batches, options.images))}", flush=True)
         os._exit(0)  # workers that are in the middle of a batch need not finish it
-    missing = {
-        name: module
-        for name, (_, _, modules) in CONTENDERS.items()
-        for module in modules
-        if importlib.util.find_spec(module) is None
-    }
-    names = [name for name in options.only or CONTENDERS if name not in missing]
+    else:
+        compete(options)
+
+
+def compete(options: argparse.Namespace) -> None:
+    from photos import unpack_photos
+
+    import penstock
+
+    chosen = {name: choose_python(name) for name in options.only or CONTENDERS}
+    missing = {name: "not installed" for name, python in chosen.items() if python is None}
+    pythons = {name: python for name, python in chosen.items() if python is not None}
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
-        prepare(Path(temporary), options.repeats)
-        results = measure(Path(temporary), names, options.rounds, options.images)
+        folder = Path(temporary)
+        photos = unpack_photos(folder, options.repeats)
+        penstock.pack_dataset(photos, folder / "packed", shard_size=64 << 20)
+        found, failed = measure(folder, pythons, options.rounds, options.images)
     if options.json:
-        print(json.dumps(results))
-        return
-    base = results.get("torchvision ImageFolder", next(iter(results.values())))["rate"]
-    print(f"{'':28}{'images/s':>10}{'CPU ms':>10}{'ratio':>10}")
-    for name, result in results.items():
-        ratio = result["rate"] / base
-        print(f"{name:28}{result['rate']:>10.0f}{result['cpu_ms']:>10.2f}{ratio:>9.2f}x")
-    for name, module in missing.items():
-        print(f"{name:28} not run: {module} is not installed")
+        print(json.dumps({"rounds": found, "left_out": {**missing, **failed}}))
+    else:
+        report(found, {**missing, **failed})
 
 
 if __name__ == "__main__":

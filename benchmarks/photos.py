@@ -1,11 +1,13 @@
-"""The real photos that the benchmarks run on: the sample archive in ../shared/data, unpacked and repeated."""
+"""The real photos that the benchmarks run on, and the boxes that they are cropped to."""
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet-sample.tar"
 
@@ -22,3 +24,15 @@ def unpack_photos(folder: Path, repeats: int = 1) -> Path:
         for copy in range(1, repeats):
             shutil.copyfile(photo, photo.with_name(f"{photo.stem}_{copy}{photo.suffix}"))
     return root
+
+
+def draw_box(rng: Any, width: int, height: int) -> tuple[int, int, int, int]:
+    """RandomResizedCrop with torchvision's defaults, as left, top, width, height; all of it if ten tries fail."""
+    for _ in range(10):
+        area = width * height * rng.uniform(0.08, 1)
+        ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = rng.random() * (width - w + 1), rng.random() * (height - h + 1)
+            return int(left), int(top), w, h
+    return 0, 0, width, height

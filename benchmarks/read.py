@@ -10,20 +10,20 @@ drop the files (posix_fadvise) before each turn. Rates are medians; the jobs tak
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from claims import print_claim
 from photos import unpack_photos
+from turns import time_turns
 
 import penstock
 from penstock.plan import schedule_runs
 from penstock.read.run_reader import RunReader
 from penstock.transforms import RandomResizedCrop
+from penstock.workbench.page_cache import drop_pages
 
 
 def read_runs(loader: penstock.Loader) -> None:
@@ -38,14 +38,6 @@ def read_with_dd(shards: list[Path]) -> None:
     for shard in shards:
         command = ["dd", f"if={shard}", "of=/dev/null", "bs=8M", "status=none"]
         subprocess.run(command, check=True)
-
-
-def drop_cache(shards: list[Path]) -> None:
-    for shard in shards:
-        fd = os.open(shard, os.O_RDONLY)
-        os.fsync(fd)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(fd)
 
 
 def main() -> None:
@@ -67,19 +59,14 @@ def main() -> None:
             "shuffled": lambda: read_runs(shuffled),
         }
         print(f"{size / 1e6:.0f} MB; {' '.join(sys.argv)}")
-        for state in ("warm", "cold"):
-            times: dict[str, list[float]] = {name: [] for name in jobs}
-            for _ in range(options.rounds):
-                for name, job in jobs.items():
-                    if state == "cold":
-                        drop_cache(shards)
-                    start = time.perf_counter()
-                    job()
-                    times[name].append(time.perf_counter() - start)
-            rates = {name: size / statistics.median(values) / 1e6 for name, values in times.items()}
-            base = rates["dd bs=8M"]
-            for name, rate in rates.items():
-                print(f"{state}  {name:10}{rate:8.0f} MB/s  ratio {rate / base:.2f}")
+        ratios: dict[str, float] = {}
+        for state, before in (("warm", int), ("cold", lambda: drop_pages(shards))):
+            times = time_turns(jobs, options.rounds, before)
+            for name, seconds in times.items():
+                ratio = ratios[f"{name}, {state}"] = times["dd bs=8M"] / seconds
+                print(f"{state}  {name:10}{size / seconds / 1e6:8.0f} MB/s  ratio {ratio:.2f}")
+        for name in ("in order, warm", "in order, cold"):
+            print_claim(f"reading runs vs dd bs=8M, {name}", ratios[name], 0.9)
 
 
 if __name__ == "__main__":

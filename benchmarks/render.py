@@ -25,12 +25,13 @@ import cv2
 import numpy as np
 import PIL
 import simplejpeg
+from claims import print_claim
+from photos import ARCHIVE, draw_box
 from PIL import Image
 
 from penstock import _core
 from penstock.render import build_seek, decode_jpeg, render_batch
 
-PHOTOS = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet-sample.tar"
 SIZE = (224, 224)
 REPEATS = 8  # of a resize
 STAGES = ("entropy decoding", "inverse DCT + colour")
@@ -45,17 +46,6 @@ def read_photos(path: Path, count: int) -> list[bytes]:
         members = [m for m in tar if m.isfile() and m.name.lower().endswith((".jpg", ".jpeg"))]
         chosen = members[:: max(1, len(members) // count)][:count]
         return [tar.extractfile(member).read() for member in chosen]  # type: ignore[union-attr]
-
-
-def draw_box(rng: np.random.Generator, width: int, height: int) -> tuple[int, int, int, int]:
-    """RandomResizedCrop with torchvision's defaults; the whole picture if ten tries fail."""
-    for _ in range(10):
-        area = width * height * rng.uniform(0.08, 1)
-        ratio = np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3)))
-        w, h = round(np.sqrt(area * ratio)), round(np.sqrt(area / ratio))
-        if 0 < w <= width and 0 < h <= height:
-            return int(rng.integers(width - w + 1)), int(rng.integers(height - h + 1)), w, h
-    return 0, 0, width, height
 
 
 class Work:
@@ -229,15 +219,15 @@ def print_tables(work: Work, result: dict) -> None:
     print(f"{'CPU time of one thread':<42}{'ms/image':>10}{'images/s':>10}")
     for name, ms in result["ms_per_image"].items():
         print(f"{name:<42}{ms:>10.3f}{1e3 / ms:>10.0f}")
-    print(f"\n{'ratio':<42}{'measured':>10}{'aim':>10}")
+    print()
     for name, (measured, aim) in result["ratios"].items():
-        print(f"{name:<42}{measured:>9.2f}x{aim:>9.1f}x")
-    print(f"\nseek tables take {result['seek_bytes']:.2%} of the image bytes")
+        print_claim(name, measured, aim)
+    print_claim("seek tables, of the image bytes", result["seek_bytes"], 0.015, "%", at_most=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--photos", type=Path, default=PHOTOS, help="a tar of JPEGs")
+    parser.add_argument("--photos", type=Path, default=ARCHIVE, help="a tar of JPEGs")
     parser.add_argument("--count", type=int, default=200, help="how many of them")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")

@@ -3,7 +3,7 @@
     make bench                                   # installs what they compare with, then runs this
     python benchmarks/run_all.py [--only NAME ...] [--quick] [--out FILE]
 
-A benchmark whose requirements or data are not there is left out, with the reason in its place. `--quick` runs
+A benchmark that fails, or whose requirements or data are not there, is listed with the reason. `--quick` runs
 one round of each: good to see that they work, not for figures to quote.
 """
 
@@ -13,23 +13,50 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from claims import Claim, read_claims
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-NOT_BENCHMARKS = {"run_all", "photos"}
-ORDER = ["decode", "render", "read", "pack", "loader", "peers", "flow", "watching"]
-"""From the core outwards; what is not named here comes after it, by name."""
+TIMEOUT = 1200
+QUICK = {
+    "decode": "--rounds 1",
+    "render": "--rounds 1 --count 50",
+    "read": "--rounds 1",
+    "pack": "--rounds 1",
+    "formats": "--rounds 1 --repeats 1",
+    "loader": "--rounds 1",
+    "peers": "--rounds 1 --repeats 1 --images 512",
+    "python_transform": "--rounds 1 --repeats 1",
+    "slow_storage": "--repeats 2",
+    "flow": "--rounds 1",
+    "shuffle_quality": "--samples 100000 --classes 100 --windows 1024",
+    "index_scale": "--rows 100000",
+    "killed_workers": "--times 5",
+    "watching": "--rounds 2",
+}
+"""The benchmarks in the order of the page, from the core outwards, and how to see quickly that each works."""
+
+LEFT_OUT = {"convergence": "trains twelve networks, which takes some ten minutes"}
 
 PACKAGES = [
-    "penstock", "numpy", "Pillow", "torch", "torchvision", "webdataset", "tensorpack", "gulpio2",
-    "opencv-python-headless", "simplejpeg", "lmdb", "ffcv", "nvidia-dali-cuda120", "tensorflow-cpu",
-    "spdl", "litdata", "mosaicml-streaming",
-]  # fmt: skip
+    "penstock",
+    "numpy",
+    "Pillow",
+    "torch",
+    "torchvision",
+    "webdataset",
+    "tensorpack",
+    "opencv-python-headless",
+    "simplejpeg",
+    "lmdb",
+]
 
 
 @dataclass(frozen=True)
@@ -43,29 +70,43 @@ class Result:
     problem: str
     seconds: float
 
-
-def find_benchmarks(only: list[str] | None) -> list[str]:
-    names = {path.stem for path in HERE.glob("*.py")} - NOT_BENCHMARKS
-    if unknown := set(only or ()) - names:
-        sys.exit(f"no such benchmark: {', '.join(sorted(unknown))}; there are {sorted(names)}")
-    listed = [name for name in ORDER if name in names]
-    return [name for name in listed + sorted(names - set(listed)) if not only or name in only]
+    @property
+    def claims(self) -> list[Claim]:
+        return read_claims(self.output)
 
 
 def run_benchmark(name: str, quick: bool) -> Result:
-    script = HERE / f"{name}.py"
-    text = script.read_text()
-    arguments = ["--rounds", "1"] if quick and '"--rounds"' in text else []
-    command = ["python", f"benchmarks/{name}.py", *arguments]
+    about = (HERE / f"{name}.py").read_text().split('"""')[1].strip().splitlines()[0]
+    command = ["python", f"benchmarks/{name}.py", *(QUICK.get(name, "").split() if quick else [])]
     print(f"$ {' '.join(command)}", file=sys.stderr, flush=True)
     start = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+    process = subprocess.Popen(
+        [sys.executable, *command[1:]],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
-    problem = "" if done.returncode == 0 else explain(done.stderr)
-    about = text.split('"""')[1].strip().splitlines()[0]
+    try:
+        output, errors = process.communicate(timeout=TIMEOUT)
+        problem = "" if process.returncode == 0 else explain(errors)
+    except subprocess.TimeoutExpired:
+        output, problem = "", f"it did not end within {TIMEOUT} s"
+    finally:
+        end_session(process)
     seconds = time.monotonic() - start
-    return Result(name, " ".join(command), about, done.stdout.rstrip(), problem, seconds)
+    print(f"  {seconds:.0f} s {problem}", file=sys.stderr, flush=True)
+    return Result(name, " ".join(command), about, output.rstrip(), problem, seconds)
+
+
+def end_session(process: subprocess.Popen[str]) -> None:
+    """Ends the benchmark and whatever it started, if they still run."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
 
 
 def explain(stderr: str) -> str:
@@ -75,26 +116,30 @@ def explain(stderr: str) -> str:
 
 
 def describe_machine() -> str:
-    cpu = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
+    from penstock.workbench.machine import read_machine
+
+    machine = read_machine(ROOT)
+    return (
+        f"{machine.cpu}, {machine.capacity_cores:g} cores, {machine.memory / (1 << 30):.0f} GiB, "
+        f"disk: {machine.disk}, Linux {platform.release()}"
     )
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
-    cores = len(os.sched_getaffinity(0))
-    return f"{cpu}, {cores} cores, {memory:.0f} GiB, Linux {platform.release()}"
 
 
 def list_versions() -> str:
+    """Of this environment, and of those in build/peers."""
     found = [f"Python {platform.python_version()}"]
     for name in PACKAGES:
         try:
             found.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             continue
+    from peers import HOMES
+    from peers import PACKAGES as PEERS
+
+    for home, name in PEERS.items():
+        paths = map(str, HOMES.glob(f"{home}/lib/python*/site-packages"))
+        for one in importlib.metadata.distributions(name=name, path=list(paths)):
+            found.append(f"{name} {one.version}")
     return ", ".join(found)
 
 
@@ -114,33 +159,55 @@ def write_page(results: list[Result], quick: bool, load: float) -> str:
     ]
     if quick:
         parts.append("**One round each (`--quick`): a check that they run, not figures to quote.**")
+    parts += ["## Summary", summarise(results)]
     for result in results:
         parts.append(
             f"## {result.name}\n\n{result.about}\n\n`{result.command}` ({result.seconds:.0f} s)"
         )
         if result.problem:
-            parts.append(f"Not run: {result.problem}")
+            parts.append(f"Failed: {result.problem}")
         if result.output:
             parts.append(f"```\n{result.output}\n```")
+    for name, reason in LEFT_OUT.items():
+        if name not in {result.name for result in results}:
+            parts.append(
+                f"## {name}\n\nNot part of `make bench`: it {reason}. `make bench BENCH='--only {name}'`"
+            )
     return "\n\n".join(parts) + "\n"
+
+
+def summarise(results: list[Result]) -> str:
+    """A table with a line for every claim, and one for every benchmark that failed."""
+    lines = ["| claim | bar | measured | | command |", "|---|---|---|---|---|"]
+    for result in results:
+        for claim in result.claims:
+            word = "" if claim.word == "told" else claim.word
+            bar = claim.bar.replace("none", "")
+            lines.append(
+                f"| {claim.what} | {bar} | {claim.measured} | {word} | `{result.command}` |"
+            )
+        if result.problem:
+            problem = result.problem.replace("|", "\\|")
+            lines.append(f"| {result.name} | | | failed: {problem} | `{result.command}` |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", nargs="+", help="names of benchmarks, without .py")
+    parser.add_argument("--only", nargs="+", choices=[*QUICK, *LEFT_OUT], metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="one round of each")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks.md")
     options = parser.parse_args()
     load = os.getloadavg()[0]
     results: list[Result] = []
     try:
-        for name in find_benchmarks(options.only):
+        for name in options.only or QUICK:
             results.append(run_benchmark(name, options.quick))
     except KeyboardInterrupt:
         print("interrupted: the page has what was run until then", file=sys.stderr)
     options.out.write_text(write_page(results, options.quick, load))
     failed = [result.name for result in results if result.problem]
-    print(f"{options.out}: {len(results) - len(failed)} run, not run: {failed or 'none'}")
+    print(f"{options.out}: {len(results) - len(failed)} run, failed: {failed or 'none'}")
 
 
 if __name__ == "__main__":

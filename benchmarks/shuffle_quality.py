@@ -20,9 +20,11 @@ import sys
 import time
 
 import numpy as np
+from claims import print_claim
 
 from penstock.plan import EpochPlan, Shuffle, Split, plan_epoch, schedule_runs
 from penstock.plan.order import shuffle_runs
+from penstock.workbench.mixing import measure_entropy
 
 HEADER = """\
  window  entropy, sorted  entropy, pack  moved, mean  moved, max       held  together  plan
@@ -40,7 +42,7 @@ def main() -> None:
         f"{options.samples:,} samples, {options.classes:,} classes, runs of {options.run} samples,"
         f" batches of {options.batch}\n\n{HEADER}"
     )
-    best = {name: 0.0 for name in labels}
+    best, smallest, mixed = {name: 0.0 for name in labels}, 0, 1.0
     for window in [None, *sorted(options.windows, reverse=True)]:
         began = time.perf_counter()
         plan = plan_epoch(runs, Split(options.batch), shuffle=Shuffle(options.seed, window))
@@ -60,6 +62,11 @@ def main() -> None:
             f" {moved.mean():12,.0f} {moved.max():11,} {count_held(plan):10,}"
             f" {together:9.2f} {milliseconds:5.0f}"
         )
+        if window:
+            smallest, mixed = window, parts[1] / 100
+    if options.windows:
+        what = f"mixing of classes in a batch of a pack, window {smallest}, vs global"
+        print_claim(what, mixed, 0.99, "%")
 
 
 def parse_options() -> argparse.Namespace:
@@ -77,15 +84,6 @@ def parse_options() -> argparse.Namespace:
 def take_batches(plan: EpochPlan) -> np.ndarray:
     """int64[steps, batch]: the rows of every batch."""
     return np.stack([plan.step(t).rows for t in range(len(plan))])
-
-
-def measure_entropy(labels: np.ndarray) -> float:
-    """Mean entropy in bits of the classes in each row of `labels`."""
-    steps, batch = labels.shape
-    classes = int(labels.max()) + 1
-    counts = np.bincount((np.arange(steps)[:, None] * classes + labels).ravel())
-    counts = counts[counts > 0]
-    return float(np.log2(batch) - (counts * np.log2(counts)).sum() / batch / steps)
 
 
 def measure_moves(plan: EpochPlan, shuffle: Shuffle) -> np.ndarray:

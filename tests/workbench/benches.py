@@ -37,6 +37,8 @@ DATA = Data(
     decode_ms=(1.0, 1.5, 2.0),
     native_ms=0.5,
     slow_path_ms=0.0,
+    window=None,
+    mixing=1.0,
 )
 SETTING = Setting(
     command="penstock bench train",

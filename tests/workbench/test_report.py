@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -181,3 +183,29 @@ def test_complaints_of_a_page_would_be_seen(chromium: str, tmp_path: Path) -> No
         capture_output=True, text=True, check=True, timeout=90,
     )  # fmt: skip
     assert "CONSOLE" in result.stderr and "missing is not defined" in result.stderr
+
+
+def test_numbers_stand_above_the_line_of_the_need() -> None:
+    text = render_page(PAGES["doctor"])
+    chart = text[text.index("<svg") : text.index("</svg>")]
+    assert chart.index('class="need"') < chart.index('class="value"')
+
+
+def test_a_phone_shows_the_shares_beside_long_places(chromium: str, tmp_path: Path) -> None:
+    long = "Python <frozen importlib._bootstrap_external>:_path_stat_of_a_package"
+    watched = replace(WATCHED, places=((long, 0.4),))
+    page = escape(render_page(watch_page(watched, judge(watched, None))), quote=True)
+    script = """
+    const tables = [...document.querySelector("iframe").contentDocument.querySelectorAll(".scroll")];
+    document.title = "hidden " + tables.map(t => t.scrollWidth - t.clientWidth)[0];
+    """
+    (tmp_path / "phone.html").write_text(
+        f'<title></title><iframe style="width: 390px; height: 900px; border: 0" srcdoc="{page}"></iframe>'
+        f"<script>onload = () => {{ {script} }}</script>"
+    )
+    result = subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+         f"--user-data-dir={tmp_path / 'browser'}", f"file://{tmp_path / 'phone.html'}"],
+        capture_output=True, text=True, check=True, timeout=90,
+    )  # fmt: skip
+    assert "<title>hidden 0</title>" in result.stdout

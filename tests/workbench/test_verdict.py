@@ -139,3 +139,13 @@ def test_the_need_follows_from_a_step_or_a_target() -> None:
     assert read_need(None, 128, 256) == Need(2000.0, "2,000 images/s (256 in 128 ms)")
     assert read_need(2500, None, 256) == Need(2500, "2,500 images/s")
     assert read_need(None, None, 256) is None
+
+
+def test_a_window_too_small_for_a_sorted_source_is_told_of() -> None:
+    sorted_source = make_bench(data={"samples": 100_000, "window": 900, "mixing": 0.41})
+    (found,) = [f for f in diagnose(sorted_source, None).findings if f.topic == "shuffle"]
+    assert "window of 900 of 100,000 samples" in found.says and "41% as well" in found.says
+    assert "window=None" in found.advice
+    for mixing in (0.99, None):
+        mixed = make_bench(data={"window": 900, "mixing": mixing})
+        assert not [f for f in diagnose(mixed, None).findings if f.topic == "shuffle"]

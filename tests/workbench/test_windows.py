@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from penstock.workbench.numbers import Rate
@@ -58,9 +59,26 @@ def test_a_window_works_at_least_once() -> None:
     assert repeat(lambda: 7, seconds=0.0).images == 7
 
 
-def test_rates_agree_if_their_ranges_overlap() -> None:
-    assert Rate.of([90, 100, 110]).agrees_with(Rate.of([105, 120]))
-    assert not Rate.of([90, 100]).agrees_with(Rate.of([101, 120]))
+@pytest.mark.parametrize("windows", [3, 5, 15])
+def test_the_spread_holds_in_95_of_100_repetitions(windows: int) -> None:
+    """Of runs on the same machine, whose windows scatter by 10 %, and not of runs on one half as fast."""
+    rng = np.random.default_rng(0)
+
+    def run(speed: float) -> Rate:
+        return Rate.of((speed * rng.lognormal(0, 0.1, windows)).tolist())
+
+    pairs = [(run(100), run(100)) for _ in range(2000)]
+    stated = sum(
+        max(a.median, b.median) <= min(a.median, b.median) * (1 + a.spread) for a, b in pairs
+    )
+    assert 0.94 <= stated / 2000 <= 0.985
+    assert sum(a.agrees_with(b) for a, b in pairs) / 2000 >= stated / 2000
+    assert not any(run(100).agrees_with(run(50)) for _ in range(20 if windows > 3 else 0))
+
+
+def test_a_single_window_has_no_spread() -> None:
+    assert Rate.of([100]).spread is None and Rate.of([100]).agrees_with(Rate.of([1]))
+    assert not Rate.of([100, 101, 102]).agrees_with(Rate.of([150]))
 
 
 def test_pages_of_a_file_are_dropped_and_counted(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import typer
 import typer.core
 from rich.console import Console
 
-from penstock.cli.measuring import bench_bar, load_transform, shown_command
+from penstock.cli import measuring
 from penstock.cli.terminal import print_json, say
 from penstock.errors import PenstockError
 from penstock.workbench.advice import diagnose
@@ -44,7 +44,7 @@ def doctor(
         Path | None,
         typer.Argument(help="A data set or an image folder; or: -- python train.py ..."),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1)] = 256,
+    batch_size: measuring.BatchSize = 256,
     step_ms: Annotated[
         float | None, typer.Option(help="Milliseconds that a training step takes.")
     ] = None,
@@ -54,18 +54,15 @@ def doctor(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of the loader; all cores unless given.")
     ] = None,
-    size: Annotated[int, typer.Option(min=1, help="Pixels of the RandomResizedCrop.")] = 224,
-    transform: Annotated[
-        str | None,
-        typer.Option(help="Transforms of your own: package.module:name or file.py:name."),
-    ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Measure about so many samples.")] = 2048,
-    windows: Annotated[int, typer.Option(min=1, help="Windows of each stage.")] = 3,
-    seconds: Annotated[float, typer.Option(min=0.01, help="Length of a window.")] = 0.3,
+    size: measuring.Size = 224,
+    transform: measuring.Transform = None,
+    samples: measuring.Samples = 2048,
+    windows: measuring.Windows = 5,
+    seconds: measuring.Seconds = 0.2,
     html: Annotated[
         Path | None, typer.Option(help=f"Write the report to this file; {REPORT} for a command.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: measuring.AsJson = False,
 ) -> None:
     """Say what limits a training: `doctor PATH --step-ms 120`, or `doctor -- python train.py ...`."""
     command = context.meta.get("command")
@@ -79,17 +76,17 @@ def doctor(
         batch_size=batch_size,
         threads=None if threads is None else [threads],
         size=size,
-        transform=None if transform is None else load_transform(transform),
+        transform=measuring.load_transform(transform),
         samples=samples,
         rounds=windows,
         seconds=seconds,
-        command=shown_command(),
+        command=measuring.shown_command(),
     )
     _examine(path, options, read_need(target, step_ms, batch_size), html, as_json)
 
 
 def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json: bool) -> None:
-    with bench_bar("examining") as watcher:
+    with measuring.bench_bar("examining") as watcher:
         bench = run_bench(path, options, watcher)
     if not bench.stages:
         raise KeyboardInterrupt
@@ -98,12 +95,9 @@ def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json
         print_json({"diagnosis": diagnosis.to_json(), "bench": bench.to_json()})
     else:
         Console().print(tabulate_diagnosis(diagnosis))
-    if html is not None:
-        write_report(html, bench_page(bench, diagnosis))
-        say(f"report: {html}")
     if not bench.complete:
         say("interrupted: this is from the windows until then")
-        raise typer.Exit(130)
+    measuring.finish(bench, bench_page(bench, diagnosis), html)
 
 
 def _watch(command: list[str], html: Path, as_json: bool) -> None:

@@ -18,8 +18,9 @@ from rich.console import Console
 
 from penstock.cli.terminal import print_json, say
 from penstock.workbench.bench import Options, run_bench
+from penstock.workbench.numbers import Bench
 from penstock.workbench.report.bench_page import bench_page
-from penstock.workbench.report.page import write_report
+from penstock.workbench.report.page import Page, write_report
 from penstock.workbench.table import tabulate_bench
 from penstock.workbench.windows import Watcher
 
@@ -28,20 +29,28 @@ class Peer(str, Enum):
     torchvision = "torchvision"
 
 
+BatchSize = Annotated[int, typer.Option(min=1)]
+Size = Annotated[int, typer.Option(min=1, help="Pixels of the RandomResizedCrop.")]
+Transform = Annotated[
+    str | None, typer.Option(help="Transforms of your own: package.module:name or file.py:name.")
+]
+Samples = Annotated[int, typer.Option(min=1, help="Measure about so many samples.")]
+Windows = Annotated[int, typer.Option(min=1, help="Windows of each stage.")]
+Seconds = Annotated[float, typer.Option(min=0.01, help="Length of a window.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
 def bench(
     path: Annotated[Path, typer.Argument(help="A packed or indexed data set, or an image folder.")],
-    batch_size: Annotated[int, typer.Option(min=1)] = 256,
+    batch_size: BatchSize = 256,
     threads: Annotated[
         str | None, typer.Option(help="Thread counts, as in 1,2,8; up to all cores unless given.")
     ] = None,
-    size: Annotated[int, typer.Option(min=1, help="Pixels of the RandomResizedCrop.")] = 224,
-    transform: Annotated[
-        str | None,
-        typer.Option(help="Transforms of your own: package.module:name or file.py:name."),
-    ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Measure about so many samples.")] = 4096,
-    windows: Annotated[int, typer.Option(min=1, help="Windows of each stage.")] = 5,
-    seconds: Annotated[float, typer.Option(min=0.01, help="Length of a window.")] = 0.5,
+    size: Size = 224,
+    transform: Transform = None,
+    samples: Samples = 4096,
+    windows: Windows = 5,
+    seconds: Seconds = 0.5,
     cold: Annotated[
         bool, typer.Option("--cold", help="Let every window of the pipeline read from disk.")
     ] = False,
@@ -49,14 +58,14 @@ def bench(
         Peer | None, typer.Option(help="Run the same work through this, side by side.")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure every stage alone and the pipeline as a whole. Ctrl-C ends it with what was measured."""
     options = Options(
         batch_size=batch_size,
         threads=None if threads is None else parse_threads(threads),
         size=size,
-        transform=None if transform is None else load_transform(transform),
+        transform=load_transform(transform),
         samples=samples,
         rounds=windows,
         seconds=seconds,
@@ -70,10 +79,15 @@ def bench(
         print_json(result.to_json())
     else:
         Console().print(tabulate_bench(result))
+    finish(result, bench_page(result, None), html)
+
+
+def finish(bench: Bench, page: Page, html: Path | None) -> None:
+    """The report, where one is wanted, and the exit code."""
     if html is not None:
-        write_report(html, bench_page(result, None))
+        write_report(html, page)
         say(f"report: {html}")
-    if not result.complete:
+    if not bench.complete:
         raise typer.Exit(130)
 
 
@@ -90,8 +104,10 @@ def parse_threads(text: str) -> list[int]:
         raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1,2,8") from None
 
 
-def load_transform(spec: str) -> Any:
-    """What `package.module:name` or `file.py:name` stands for: a list, a Compose, or a function."""
+def load_transform(spec: str | None) -> Any:
+    """What `package.module:name` or `file.py:name` stands for: a list, a Compose, or a function; None for None."""
+    if spec is None:
+        return None
     source, colon, name = spec.rpartition(":")
     if not colon:
         raise typer.BadParameter(f"{spec!r} is not package.module:name or file.py:name")

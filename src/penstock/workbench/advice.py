@@ -26,6 +26,9 @@ from penstock.workbench.verdict import (
 )
 
 _GIB = 1 << 30
+_WELL_MIXED = 0.97
+"""Part of the entropy of a global shuffle from which nobody can tell the difference."""
+
 _TRAINING_SHORT_SIDE = 256 / 224
 """Shorter side, in parts of the crop, that training sets are commonly shrunk to."""
 
@@ -43,6 +46,7 @@ def diagnose(bench: Bench, need: Need | None) -> Diagnosis:
         _about_resize,
         _about_busy,
         _about_cpu_limit,
+        _about_shuffle,
         _about_memory,
         _about_shm,
         _about_numa,
@@ -225,6 +229,18 @@ def _about_cpu_limit(bench: Bench, need: Need | None, cause: Cause) -> Finding |
     )
 
 
+def _about_shuffle(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
+    data = bench.data
+    if data.mixing is None or data.window is None or data.mixing >= _WELL_MIXED:
+        return None
+    return Finding(
+        "shuffle",
+        f"The samples lie sorted by class. Over a window of {data.window:,} of {data.samples:,} samples a batch mixes "
+        f"the classes {data.mixing:.0%} as well as a global shuffle, which costs accuracy.",
+        "Pack the data set in random order, the default of `penstock pack`, or give Loader window=None.",
+    )
+
+
 def _about_memory(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
     machine, stage = bench.machine, pick_stage(bench, numbers.PIPELINE)
     room = machine.cache_room
@@ -232,7 +248,7 @@ def _about_memory(bench: Bench, need: Need | None, cause: Cause) -> Finding | No
         return Finding(
             "memory",
             f"Loading held {stage.peak_bytes / _GIB:.1f} GiB of the {room / _GIB:.1f} GiB that are left.",
-            "Give Loader a smaller window or a smaller prefetch, or raise the memory limit.",
+            f"Give Loader a smaller window ({_count_window(bench)}), batch or prefetch, or raise the memory limit.",
         )
     if fits_in_memory(bench) or machine.memory_limit is None:
         return None
@@ -242,6 +258,12 @@ def _about_memory(bench: Bench, need: Need | None, cause: Cause) -> Finding | No
         "for the page cache: every epoch reads from disk.",
         f"A limit above {bench.data.bytes / 0.8 / _GIB:.1f} GiB would keep it in memory.",
     )
+
+
+def _count_window(bench: Bench) -> str:
+    """A window that fits into a tenth of the memory that is left."""
+    samples = int(0.1 * bench.machine.cache_room / max(bench.data.mean_bytes, 1))
+    return f"window={samples:,} samples would hold a tenth of it"
 
 
 def _about_shm(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:

@@ -85,7 +85,7 @@ def run_bench(
     held = subject.hold(_HELD)
     load = Workload(subject, held, pipeline)
     decode_ms = time_decodes(subject, held)  # first, since it says which sample is broken
-    data = describe_data(subject, decode_ms, measure_kinds(load))
+    data = describe_data(subject, decode_ms, measure_kinds(load), options.batch_size)
     kept: list[Residency] = []
     with ExitStack() as stack:
         jobs, skipped = _list_jobs(load, options, kept, stack)

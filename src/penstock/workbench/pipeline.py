@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from penstock.serve.loader import Loader
 from penstock.workbench import numbers
 from penstock.workbench.page_cache import Residency, drop_pages
 from penstock.workbench.subject import Subject
+from penstock.workbench.watch.monitor import read_cpu_seconds, read_tree_cpu
 from penstock.workbench.windows import Job, Window, read_peak_memory, reset_peak_memory
 
 _PREFETCH = 2
@@ -67,12 +69,18 @@ def _time_batches(sizes: Iterator[int], seconds: float) -> Window:
     for _ in range(_SKIPPED):
         next(sizes)
     images = 0
-    cpu, start = time.process_time(), time.perf_counter()
+    cpu, start = _read_cpu(), time.perf_counter()
     while True:
         images += next(sizes)
         now = time.perf_counter()
         if now - start >= seconds:
-            return Window(images, now - start, time.process_time() - cpu)
+            return Window(images, now - start, _read_cpu() - cpu)
+
+
+def _read_cpu() -> float:
+    """CPU seconds of this process, and of its workers where the user's Python runs."""
+    workers = read_tree_cpu(os.getpid()) - read_cpu_seconds(os.getpid())
+    return time.process_time() + workers
 
 
 def pipeline_jobs(pipeline: Pipeline, threads: Sequence[int]) -> list[Job]:

@@ -18,6 +18,8 @@ from penstock.read.folder_cache import open_path
 from penstock.read.layout import Layout
 from penstock.read.parts import Table
 from penstock.render import decode_jpeg
+from penstock.serve.choices import choose_window
+from penstock.workbench.mixing import measure_mixing
 from penstock.workbench.numbers import Data
 
 
@@ -101,8 +103,11 @@ def _choose_runs(bounds: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
     return np.unique(np.arange(wanted) * count // wanted)
 
 
-def describe_data(subject: Subject, decode_ms: list[float], kind_ms: tuple[float, float]) -> Data:
+def describe_data(
+    subject: Subject, decode_ms: list[float], kind_ms: tuple[float, float], batch_size: int
+) -> Data:
     """The data set in numbers; `kind_ms` is what rendering costs on the native and on the slow path."""
+    window = choose_window("auto", subject.table, batch_size)
     columns, manifest = subject.table.columns, subject.dataset.manifest
     pixels = columns.height[subject.rows] * columns.width[subject.rows]
     short = np.minimum(columns.height[subject.rows], columns.width[subject.rows])
@@ -120,7 +125,16 @@ def describe_data(subject: Subject, decode_ms: list[float], kind_ms: tuple[float
         decode_ms=tuple(decode_ms),
         native_ms=kind_ms[0],
         slow_path_ms=kind_ms[1],
+        window=window,
+        mixing=_mix(subject, window, batch_size),
     )
+
+
+def _mix(subject: Subject, window: int | None, batch_size: int) -> float | None:
+    labels = subject.table.columns.label
+    if (labels == NO_LABEL).any():
+        return None
+    return measure_mixing(labels, subject.layout.runs, window, batch_size)
 
 
 def time_decodes(subject: Subject, held: Held) -> list[float]:

@@ -8,14 +8,14 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.workbench.numbers import Bench, Stage
-from penstock.workbench.verdict import Diagnosis
+from penstock.workbench.verdict import Diagnosis, Finding
 
 
 def tabulate_bench(bench: Bench) -> RenderableType:
     """Stages with rate, spread, CPU, throughput in bytes and memory; below it what was left out, and why."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage", no_wrap=True)
-    for name in ("threads", "images/s", "from", "to", "CPU ms", "MB/s", "peak MB"):
+    for name in ("threads", "images/s", "±", "from", "to", "CPU ms", "MB/s", "peak MB"):
         table.add_column(name, justify="right", no_wrap=True)
     for stage in bench.stages:
         table.add_row(stage.name, *format_stage(stage))
@@ -37,12 +37,19 @@ def format_stage(stage: Stage) -> list[str]:
     return [
         f"{stage.threads}",
         f"{rate.median:,.0f}",
+        format_spread(rate.spread),
         f"{rate.low:,.0f}",
         f"{rate.high:,.0f}",
         f"{stage.cpu_ms:.3f}",
         f"{rate.median * stage.image_bytes / 1e6:,.0f}",
         "" if stage.peak_bytes is None else f"{stage.peak_bytes / 1e6:,.0f}",
     ]
+
+
+def format_spread(spread: float | None) -> str:
+    if spread is None:
+        return ""
+    return ">100%" if spread > 1 else f"{spread:.0%}"
 
 
 def describe_bench(bench: Bench) -> str:
@@ -66,10 +73,13 @@ def tabulate_diagnosis(diagnosis: Diagnosis) -> RenderableType:
         style = "bold" if row.stage == diagnosis.first else None
         cells = (f"{row.threads}", f"{row.rate:,.0f}", f"{row.low:,.0f}", f"{row.high:,.0f}")
         table.add_row(row.stage, *cells, headroom, style=style)
-    lines = []
-    for finding in diagnosis.findings:
-        line = Text(f"• {finding.says}")
-        if finding.advice:
-            line.append(f" {finding.advice}", style="bold")
-        lines.append(line)
-    return Group(Text(diagnosis.headline, style="bold"), table, *lines)
+    headline = Text(diagnosis.headline, style="bold")
+    return Group(headline, table, *map(show_finding, diagnosis.findings))
+
+
+def show_finding(finding: Finding) -> Text:
+    """What it says, and the advice in bold."""
+    line = Text(f"• {finding.says}")
+    if finding.advice:
+        line.append(f" {finding.advice}", style="bold")
+    return line

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.workbench.page_cache import drop_pages
+from penstock.workbench.watch.monitor import read_cpu_seconds
 
 _PREFETCH = 2
 _ENDLESS = 1 << 40
@@ -73,11 +74,6 @@ def run_window(loader: Any, workers: int, seconds: float) -> list[float]:
             break
     used = sum(map(read_cpu_seconds, processes)) - cpu
     return [images, now - start, used, sum(map(read_memory, processes))]
-
-
-def read_cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def read_memory(pid: int) -> int:

@@ -32,7 +32,11 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name not in _PATCHES:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        others = (finder for finder in sys.meta_path if finder is not self)
+        specs = (finder.find_spec(name, path, target) for finder in others)
+        spec = next(
+            filter(None, specs), None
+        )  # whoever finds it: editable installs have finders too
         if spec is not None and spec.loader is not None:
             _run_after(spec.loader, lambda module: _PATCHES[name](module, self._process))
         return spec

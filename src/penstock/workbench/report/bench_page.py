@@ -90,11 +90,11 @@ def _show_images(bench: Bench) -> Section:
 
 
 def _show_table(bench: Bench) -> Section:
-    header = ("stage", "threads", "images/s", "from", "to", "CPU ms/image", "MB/s", "peak MB")
+    header = ("stage", "threads", "images/s", "±", "from", "to", "CPU ms", "MB/s", "peak MB")
     rows = [_make_row(number, stage) for number, stage in enumerate(bench.stages)]
     skipped = " ".join(f"Not measured: {name}, {reason}." for name, reason in bench.skipped)
     whole = "" if bench.complete else "Interrupted: these are the windows until then. "
-    lead = f"{whole}Median of {_count_windows(bench)} windows after a warm-up. {skipped}"
+    lead = f"{whole}Median of {_count_windows(bench)} windows after a warm-up, ± what a second run may differ by. {skipped}"
     return Section("All figures", lead, make_table(header, rows))
 
 
@@ -103,15 +103,19 @@ def _count_windows(bench: Bench) -> int:
 
 
 def _make_row(number: int, stage: Stage) -> list[str]:
-    threads, median, low, high, cpu, megabytes, peak = format_stage(stage)
+    threads, median, spread, low, high, cpu, megabytes, peak = format_stage(stage)
     path = f"bench.stages.{number}"
     peak_cell = make_cell("")
     if stage.peak_bytes is not None:
         peak_cell = make_cell(peak, f"{path}.peak_bytes", stage.peak_bytes)
+    spread_cell = make_cell("")
+    if stage.rate.spread is not None:
+        spread_cell = make_cell(spread, f"{path}.rate.spread", stage.rate.spread)
     return [
         make_cell(stage.name),
         make_cell(threads, f"{path}.threads", stage.threads),
         make_cell(median, f"{path}.rate.median", stage.rate.median),
+        spread_cell,
         make_cell(low, f"{path}.rate.low", stage.rate.low),
         make_cell(high, f"{path}.rate.high", stage.rate.high),
         make_cell(cpu, f"{path}.cpu_ms", stage.cpu_ms),

@@ -45,6 +45,8 @@ def draw_capacities(
         parts.append(
             draw_text(x, frame.top - 13, f"need {format_number(need)}/s", "need-label", anchor)
         )
+    for row, capacity in enumerate(capacities):  # last, so that their halo clears the line
+        parts.append(_draw_value(frame, row, capacity, place))
     return draw_chart(frame, parts, "capacity of each stage against the need")
 
 
@@ -67,15 +69,18 @@ def _draw_bar(
     middle = y + (_ROW - 14) / 2
     whisker = draw_line(place(capacity.low), middle, place(capacity.high), middle, "whisker")
     name = draw_text(frame.left - 8, middle + 4, capacity.stage, "label", "end")
-    shown = draw_text(
-        max(end, place(capacity.high)) + 7, middle + 4, format_number(capacity.rate), "value"
-    )
     room = "" if capacity.headroom is None else f", {capacity.headroom:.2f} times the need"
     tip = (
         f"{capacity.stage}, {capacity.threads} threads: {capacity.rate:,.0f} images/s "
         f"({capacity.low:,.0f} to {capacity.high:,.0f}){room}"
     )
-    return draw_mark(bar + whisker + name + shown, tip, path, capacity.rate)
+    return draw_mark(bar + whisker + name, tip, path, capacity.rate)
+
+
+def _draw_value(frame: Frame, row: int, capacity: Capacity, place: Callable[[float], float]) -> str:
+    x = max(place(capacity.rate), place(capacity.high)) + 7
+    y = frame.top + _ROW * row + 4 + (_ROW - 14) / 2 + 4
+    return draw_text(x, y, format_number(capacity.rate), "value")
 
 
 def rate_kind(capacity: Capacity) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,6 +70,15 @@ def list_tree(pid: int) -> Iterator[int]:
 def read_cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def read_tree_cpu(pid: int) -> float:
+    """CPU seconds of a process and of all below it that still run."""
+    seconds = 0.0
+    for one in list_tree(pid):
+        with suppress(OSError):  # it ended while it was looked at
+            seconds += read_cpu_seconds(one)
+    return seconds
 
 
 def read_run_delay(pid: int) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def combine(
         spans[STARTUP] += max(0.0, timeline["begin"] - begin)
         spans[BETWEEN] += max(0.0, end - main["end"])
     workers = [record for record in records if record["worker"]]
-    seen = () if main is None else tuple(Seen(**loader) for loader in _loaders_of(main))
+    seen = () if main is None else _merge_loaders(main)
     work, places = _share_work(main, workers, seen)
     cpu = sum(record["cost"] for record in records)
     return Watched(
@@ -140,7 +141,7 @@ def combine(
         bins=tuple(timeline["bins"]),
         loaders=seen,
         loops=len(loops),
-        workers=len(workers),
+        workers=_count_at_once(workers),
         work=work,
         places=places,
         system=system,
@@ -153,8 +154,28 @@ def _loop_seconds(record: dict[str, Any]) -> float:
     return float(totals[WAIT] + totals[COMPUTE] + totals[FIRST])
 
 
-def _loaders_of(record: dict[str, Any]) -> list[dict[str, Any]]:
-    return [loader for loader in record["loaders"] if loader["batches"]]
+def _count_at_once(workers: Sequence[dict[str, Any]]) -> int:
+    """The most of them that ran at a time: an epoch may start workers of its own."""
+    begins = [(record["timeline"]["begin"], 1) for record in workers]
+    ends = [(record["end"], -1) for record in workers]
+    return max(accumulate(change for _, change in sorted(begins + ends)), default=0)
+
+
+def _merge_loaders(record: dict[str, Any]) -> tuple[Seen, ...]:
+    """The loaders that gave batches; those that are alike, as when each epoch makes its own, as one."""
+    merged: dict[tuple[Any, ...], Seen] = {}
+    for seen in (Seen(**loader) for loader in record["loaders"] if loader["batches"]):
+        alike = (seen.kind, seen.dataset, seen.source, seen.workers, seen.batch_size)
+        before = merged.get(alike)
+        if before is not None:
+            seen = replace(
+                seen,
+                batches=before.batches + seen.batches,
+                read_seconds=before.read_seconds + seen.read_seconds,
+                render_seconds=before.render_seconds + seen.render_seconds,
+            )
+        merged[alike] = seen
+    return tuple(merged.values())
 
 
 def _share_work(

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from penstock.workbench.table import show_finding
 from penstock.workbench.watch.record import Watched
 from penstock.workbench.watch.verdict import Judgement
 
@@ -19,10 +20,5 @@ def tabulate_judgement(watched: Watched, judgement: Judgement) -> RenderableType
         table.add_column(name, justify="right")
     for kind, seconds in watched.spans.items():
         table.add_row(kind, f"{seconds:,.2f}", f"{seconds / max(watched.wall, 1e-9):.1%}")
-    lines = []
-    for finding in judgement.findings:
-        line = Text(f"• {finding.says}")
-        if finding.advice:
-            line.append(f" {finding.advice}", style="bold")
-        lines.append(line)
-    return Group(Text(judgement.headline, style="bold"), table, *lines)
+    headline = Text(judgement.headline, style="bold")
+    return Group(headline, table, *map(show_finding, judgement.findings))

@@ -1,0 +1,42 @@
+"""The records of watched processes, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.workbench.probe.timeline import KINDS, WAIT
+from penstock.workbench.watch.record import System, Watched, combine
+
+SYSTEM = System(2, 10.0, 0.1, 0.0, 1 << 30, 3, 8 << 30)
+
+
+def make_record(begin: float, end: float, **others: Any) -> dict[str, Any]:
+    totals = {**dict.fromkeys(KINDS, 0.0), WAIT: end - begin}
+    timeline = {"begin": begin, "totals": totals, "width": 1.0, "bins": []}
+    ordinary = {"loaders": [], "worker": False, "kinds": {}, "places": {}, "cost": 0.0}
+    return {"timeline": timeline, "end": end, **ordinary, **others}
+
+
+def put_together(records: list[dict[str, Any]]) -> Watched:
+    return combine(
+        records, command="python train.py", exit_code=0, begin=0.0, end=10.0, system=SYSTEM
+    )
+
+
+def make_epoch(batches: int, **others: Any) -> dict[str, Any]:
+    ordinary = {"kind": "torch DataLoader", "dataset": "ImageFolder", "source": "/data"}
+    return {**ordinary, "workers": 2, "batch_size": 64, "batches": batches, **others}
+
+
+def test_workers_of_one_epoch_after_the_other_are_not_added_up() -> None:
+    loop = make_record(0, 10, loaders=[make_epoch(5)])
+    first = [make_record(1, 4, worker=True) for _ in range(2)]
+    second = [make_record(5, 9, worker=True) for _ in range(2)]
+    assert put_together([loop, *first, *second]).workers == 2
+    assert put_together([loop, *first, make_record(2, 9, worker=True)]).workers == 3
+
+
+def test_loaders_that_are_made_anew_every_epoch_are_one() -> None:
+    made = [make_epoch(5), make_epoch(7), make_epoch(0), make_epoch(3, batch_size=100)]
+    found = put_together([make_record(0, 10, loaders=made)]).loaders
+    assert [(seen.batch_size, seen.batches) for seen in found] == [(64, 12), (100, 3)]
