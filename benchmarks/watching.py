@@ -1,6 +1,6 @@
 """What `penstock doctor -- command` costs the command that it watches.
 
-    python benchmarks/watching.py [--rounds 60] [--json]
+    python benchmarks/watching.py [--rounds 120] [--json]
 
 Two programs run, the same but for the doctor around one of them: loops over generated JPEGs with a fixed piece of
 computing for each batch, through a torch DataLoader with two workers and through penstock.Loader. They take turns: each does a
@@ -144,7 +144,7 @@ def bound_median(values: list[float], draws: int = 2000) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=60, help="pairs of turns")
+    parser.add_argument("--rounds", type=int, default=120, help="pairs of turns")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -163,7 +163,9 @@ def main() -> None:
             f"{name:32}" + "".join(f"{ratio[key]:8.3f}" for key in ("clock", "low", "high", "cpu"))
         )
     for name, ratio in ratios.items():
-        print_claim(f"time of a watched {name}", ratio["clock"], AIM, at_most=True)
+        # Held only if chance alone is unlikely to have hidden more.
+        upper = f"time of a watched {name} (upper end of 95 %)"
+        print_claim(upper, ratio["high"], AIM, at_most=True)
         print_claim(f"CPU of a watched {name}", ratio["cpu"], AIM, at_most=True)
 
 
