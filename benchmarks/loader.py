@@ -1,15 +1,17 @@
 """The loader beside rendering alone and beside torchvision's ImageFolder + DataLoader, in one run.
 
-    python benchmarks/loader.py [--folder DIR] [--rounds 3] [--json]
+    python benchmarks/loader.py [--folder DIR] [--rounds 5] [--json]
 
 600 photos, 12 times, warm page cache, batch 256, RandomResizedCrop(224) + flip, uint8 out, two threads or two
-workers. The jobs take turns; rates are medians over the rounds, CPU time is that of the process and its children.
+workers. The jobs take turns, after one round to warm up; rates are medians over the rounds, ratios are medians of those
+within a round, CPU time is that of the process and its children.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import operator
 import os
 import platform
 import resource
@@ -19,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -112,22 +115,31 @@ def cpu_seconds() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def measure(jobs: dict[str, Callable[[], int]], rounds: int) -> dict[str, dict[str, float]]:
-    rates: dict[str, list[float]] = {name: [] for name in jobs}
-    costs: dict[str, list[float]] = {name: [] for name in jobs}
-    for _ in range(rounds):
+@dataclass(frozen=True)
+class Figures:
+    """What a job reached in each round."""
+
+    rates: list[float]
+    costs: list[float]
+
+    def compare(self, other: Figures) -> tuple[float, float]:
+        """How many times the other's rate and CPU time these are: medians of the ratios within a round."""
+        return tuple(
+            statistics.median(map(operator.truediv, ours, theirs))
+            for ours, theirs in ((self.rates, other.rates), (self.costs, other.costs))
+        )
+
+
+def measure(jobs: dict[str, Callable[[], int]], rounds: int) -> dict[str, Figures]:
+    figures = {name: Figures([], []) for name in jobs}
+    for number in range(rounds + 1):
         for name, job in jobs.items():
             start, cpu = time.perf_counter(), cpu_seconds()
             count = job()
-            rates[name].append(count / (time.perf_counter() - start))
-            costs[name].append((cpu_seconds() - cpu) / count * 1e3)
-    return {
-        name: {
-            "images_per_second": statistics.median(rates[name]),
-            "cpu_ms_per_image": statistics.median(costs[name]),
-        }
-        for name in jobs
-    }
+            if number:
+                figures[name].rates.append(count / (time.perf_counter() - start))
+                figures[name].costs.append((cpu_seconds() - cpu) / count * 1e3)
+    return figures
 
 
 PEAK = """
@@ -179,7 +191,7 @@ def measure_waiting(path: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", help="where to work")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
@@ -197,28 +209,27 @@ def main() -> None:
         alone = measure_alone(packed)
         waiting = measure_waiting(packed)
     if options.json:
-        print(json.dumps({"rates": results, **alone, "waiting": waiting}))
+        rates = {name: asdict(figures) for name, figures in results.items()}
+        print(json.dumps({"rates": rates, **alone, "waiting": waiting}))
         return
     print(
         f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {' '.join(sys.argv)}"
     )
-    slowest = results["torchvision ImageFolder"]["images_per_second"]
-    best = results["render_batch alone"]
+    slowest, best = results["torchvision ImageFolder"], results["render_batch alone"]
     print(f"{'':26}{'images/s':>10}{'CPU ms':>8}{'x torchvision':>15}{'x render':>10}{'CPU x':>7}")
-    for name, r in results.items():
-        rate, cost = r["images_per_second"], r["cpu_ms_per_image"]
+    for name, figures in results.items():
+        rate, cost = statistics.median(figures.rates), statistics.median(figures.costs)
+        share, cpu = figures.compare(best)
         print(
-            f"{name:26}{rate:10.0f}{cost:8.2f}{rate / slowest:15.1f}"
-            f"{rate / best['images_per_second']:10.2f}{cost / best['cpu_ms_per_image']:7.2f}"
+            f"{name:26}{rate:10.0f}{cost:8.2f}{figures.compare(slowest)[0]:15.1f}{share:10.2f}{cpu:7.2f}"
         )
     packed, loose = results["Loader, packed"], results["Loader, image folder"]
-    rate = packed["images_per_second"]
-    print_claim("Loader vs render_batch alone", rate / best["images_per_second"], 0.92)
-    cost = packed["cpu_ms_per_image"] / best["cpu_ms_per_image"]
-    print_claim("CPU of the Loader vs render_batch alone", cost, 1.1, at_most=True)
-    print_claim("Loader, packed vs torchvision ImageFolder", rate / slowest, 8.0)
-    loose_ratio = loose["images_per_second"] / slowest
-    print_claim("Loader, image folder vs torchvision ImageFolder", loose_ratio, 4.0)
+    share, cpu = packed.compare(best)
+    print_claim("Loader vs render_batch alone", share, 0.92)
+    print_claim("CPU of the Loader vs render_batch alone", cpu, 1.1, at_most=True)
+    times, loose_times = packed.compare(slowest)[0], loose.compare(slowest)[0]
+    print_claim("Loader, packed vs torchvision ImageFolder", times, 8.0)
+    print_claim("Loader, image folder vs torchvision ImageFolder", loose_times, 4.0)
     print_claim("first batch", alone["first_batch_seconds"], 0.5, " s", at_most=True)
     print_claim("peak memory of an epoch", alone["peak_mb"], 600, " MB", at_most=True)
     print_claim(
