@@ -52,7 +52,7 @@ def make_torch(case: str) -> Iterable[object]:
     workers, count, cost = {
         "slow disk": (2, 80, read_slowly),
         "slow Python": (2, 320, transform_slowly),
-        "slow step": (1, 96, None),
+        "slow step": (1, 192, None),
         "too many workers": (8, 640, transform_slowly),
         "no workers": (0, 160, transform_slowly),
     }[case]

@@ -15,8 +15,8 @@ from typing import Any
 from .classify import IDLE, PYTHON, READ, classify, is_worker
 from .timeline import BETWEEN, COMPUTE, WAIT, Timeline
 
-PERIOD = 0.05
-_WRITE_EVERY = 50
+PERIOD = 0.1
+_WRITE_EVERY = 25
 _PLACES = 20
 
 
@@ -26,7 +26,7 @@ def _count_sleeps() -> int:
 
 
 class Process:
-    """Samples the main thread every 50 ms; the patched loaders add to the timeline.
+    """Samples the main thread every 100 ms; the patched loaders add to the timeline.
 
     The sampling thread needs the GIL to look. Woken while the main thread runs Python, it gets the GIL
     only where that lets it go, often in the next read: what it sees then is not what went on. So a look
