@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import SourceChangedError, SourceError
+from penstock.errors import SourceError
 from penstock.formats.keys import make_keys
 from penstock.formats.names import printable
-from penstock.formats.pread import pread_all
+from penstock.formats.pread import open_unchanged, pread_all
 from penstock.formats.sniff import sniff_image
 from penstock.formats.source import Located
 from penstock.sample import Sample
@@ -163,14 +163,8 @@ def _read_places(chunk: Chunk, places: np.ndarray) -> list[bytes]:
 
 def _read_exactly(chunk: Chunk, offset: int, size: int) -> bytes:
     """Bytes of a chunk that is checked to be the one that was opened."""
+    fd = open_unchanged(chunk.data, chunk.size, chunk.mtime)
     try:
-        fd = os.open(chunk.data, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise SourceChangedError(f"{chunk.data.name}: {error.strerror}") from None
-    try:
-        info = os.fstat(fd)
-        if (info.st_size, info.st_mtime_ns) != (chunk.size, chunk.mtime):
-            raise SourceChangedError(f"{chunk.data.name}: changed after it was opened")
         return pread_all(fd, size, offset)
     finally:
         os.close(fd)

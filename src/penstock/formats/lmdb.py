@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import SourceChangedError, SourceError
+from penstock.errors import SourceError
 from penstock.formats.arrow_serialize import load_arrow
 from penstock.formats.datapoint import make_sample
 from penstock.formats.keys import make_keys
 from penstock.formats.lmdb_pages import Entry, read_page_size, read_value, scan_lmdb
+from penstock.formats.pread import open_unchanged
 from penstock.formats.safe_msgpack import load_msgpack
 from penstock.formats.safe_pickle import load_pickle
 from penstock.formats.sniff import sniff_image
@@ -64,14 +65,8 @@ class Database:
     @contextmanager
     def open(self) -> Iterator[int]:
         """The file, checked to be the one that was scanned."""
+        fd = open_unchanged(self.path, self.size, self.mtime)
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise SourceChangedError(f"{self.path}: {error.strerror}") from None
-        try:
-            info = os.fstat(fd)
-            if (info.st_size, info.st_mtime_ns) != (self.size, self.mtime):
-                raise SourceChangedError(f"{self.path}: changed after it was opened")
             yield fd
         finally:
             os.close(fd)

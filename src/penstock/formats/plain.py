@@ -7,8 +7,8 @@ import zlib
 from pathlib import Path
 from typing import IO
 
-from penstock.errors import SourceChangedError, SourceError
-from penstock.formats.pread import pread_all
+from penstock.errors import SourceError
+from penstock.formats.pread import open_unchanged, pread_all
 from penstock.formats.spool import Spool
 
 _PIECE = 1 << 20
@@ -34,7 +34,6 @@ class PlainFile:
         except OSError as error:
             raise SourceError(f"{path}: {error.strerror}") from None
         self.is_packed = self._spool is not None
-        self._state = (info.st_size, info.st_mtime_ns)
         self.mtime = info.st_mtime_ns
         self.size = info.st_size if self._spool is None else self._spool.size
 
@@ -42,15 +41,7 @@ class PlainFile:
         """A descriptor of the plain bytes, to be closed by the caller."""
         if self._spool is not None:
             return os.dup(self._spool.fd)
-        try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise SourceChangedError(f"{self.path}: {error.strerror}") from None
-        info = os.fstat(fd)
-        if (info.st_size, info.st_mtime_ns) != self._state:
-            os.close(fd)
-            raise SourceChangedError(f"{self.path}: changed after it was opened")
-        return fd
+        return open_unchanged(self.path, self.size, self.mtime)
 
     def read(self, offset: int, size: int) -> bytes:
         """Exactly `size` bytes; fewer are an error."""

@@ -1,8 +1,11 @@
-"""Reading a stretch of a file whole: one system call reads at most 2 GiB."""
+"""Reading files by offset: that they are still what they were, and a stretch whole, of which a system call reads 2 GiB."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+from penstock.errors import SourceChangedError
 
 
 def pread_into(fd: int, memory: memoryview, offset: int) -> int:
@@ -25,3 +28,16 @@ def pread_all(fd: int, size: int, offset: int) -> bytes:
     memory[: len(data)] = data
     done = len(data) + pread_into(fd, memoryview(memory)[len(data) :], offset + len(data))
     return bytes(memory[:done])
+
+
+def open_unchanged(path: Path, size: int, mtime: int) -> int:
+    """A descriptor, to be closed by the caller, of a file that still has this size and time in nanoseconds."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SourceChangedError(f"{path}: {error.strerror}") from None
+    info = os.fstat(fd)
+    if (info.st_size, info.st_mtime_ns) != (size, mtime):
+        os.close(fd)
+        raise SourceChangedError(f"{path}: changed after it was opened")
+    return fd
