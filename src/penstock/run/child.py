@@ -19,6 +19,7 @@ from multiprocessing.context import BaseContext
 from typing import Any
 
 from penstock.errors import WorkerError
+from penstock.run.checks import check_choice
 from penstock.run.port import Port, make_ports
 from penstock.run.seeding import own_process
 
@@ -83,9 +84,8 @@ def _close(child: Child) -> None:
 
 def get_context(start: str | None) -> BaseContext:
     """The multiprocessing context of a start method; None is Python's own default."""
-    if start is not None and start not in multiprocessing.get_all_start_methods():
-        known = ", ".join(multiprocessing.get_all_start_methods())
-        raise ValueError(f"start must be one of {known}, not {start!r}")
+    if start is not None:
+        check_choice("start", start, tuple(multiprocessing.get_all_start_methods()))
     return multiprocessing.get_context(start)
 
 

@@ -13,21 +13,21 @@ from typing import Any
 from penstock.formats.source import Source
 from penstock.pack.packer import DEFAULT_SHARD_SIZE
 from penstock.run.batch import Batch, BatchByShape, Stack, Unbatch
+from penstock.run.checks import check_choice, check_count
 from penstock.run.child import get_context
 from penstock.run.combine import Choose, Concat, Interleave, Mix, Zip, check_weights
 from penstock.run.describe import Description, Row, format_length
 from penstock.run.extent import Cache, FixedSize, Repeat, Take
 from penstock.run.fields import Field, FieldFunction, Select
-from penstock.run.lmdb import LmdbItems, save_lmdb
 from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
 from penstock.run.remote import Keys
+from penstock.run.saved import open_items, save_items
 from penstock.run.seeding import check_seed
 from penstock.run.send import send_items
-from penstock.run.shards import ShardItems, is_dataset, save_shards
 from penstock.run.source import Pick, make_source
 from penstock.run.speed import Speed, measure_stages, show_progress
 from penstock.run.stage import At, Items, Length, Stage, open_stage
@@ -80,7 +80,7 @@ class Flow:
         A folder is a packed data set, a file (or a folder with `data.mdb`) an LMDB. Of a data set that
         was packed from elsewhere the items are its `Sample`s.
         """
-        items = ShardItems(path) if is_dataset(path) else LmdbItems(path)
+        items = open_items(path)
         if not shuffle:
             return Flow.of(items)
         return Flow.of(range(len(items))).shuffle(seed=seed)._then(Pick(items))
@@ -96,8 +96,8 @@ class Flow:
         if not addresses:
             raise ValueError("receive needs at least one address, such as tcp://127.0.0.1:5555")
         if senders is not None:
-            _check_count("senders", senders, 1)
-        return Flow(Receive(addresses, senders, _check_count("buffer", buffer, 1), keys))
+            check_count("senders", senders, 1)
+        return Flow(Receive(addresses, senders, check_count("buffer", buffer, 1), keys))
 
     # One item at a time
 
@@ -119,11 +119,11 @@ class Flow:
         ahead. `on_error`: "raise", "skip" (logged), or a function of the WorkerError whose value
         stands in. `start`: "fork", "spawn" or "forkserver". Randomness: `item_rng`, see `seeding`.
         """
-        _check_choice("kind", kind, ("processes", "threads"))
+        check_choice("kind", kind, ("processes", "threads"))
         if not callable(on_error):
-            _check_choice("on_error", on_error, ("raise", "skip"))
-        workers = _check_count("workers", workers, 0)
-        buffer = _check_count("buffer", 8 * workers if buffer is None else buffer, workers)
+            check_choice("on_error", on_error, ("raise", "skip"))
+        workers = check_count("workers", workers, 0)
+        buffer = check_count("buffer", 8 * workers if buffer is None else buffer, workers)
         get_context(start)
         ordered = ordered or workers == 0
         stage = Map(fn, workers, kind, ordered, buffer, on_error, check_seed(seed), start)
@@ -150,28 +150,28 @@ class Flow:
         items are held in memory.
         """
         if window is not None:
-            _check_count("window", window, 1)
+            check_count("window", window, 1)
             window = None if window >= (self.length() or math.inf) else window
         return self._then(Shuffle(window, check_seed(seed)))
 
     def shard(self, rank: int, world: int) -> Flow:
         """Every `world`-th item from number `rank` on: together the ranks have each item once."""
-        _check_count("world", world, 1)
+        check_count("world", world, 1)
         if not 0 <= rank < world:
             raise ValueError(f"rank must be from 0 to {world - 1}, not {rank}")
         return self._then(Shard(rank, world))
 
     def take(self, count: int) -> Flow:
         """The first `count` items."""
-        return self._then(Take(_check_count("count", count, 0)))
+        return self._then(Take(check_count("count", count, 0)))
 
     def fixed_size(self, size: int) -> Flow:
         """Epochs of exactly `size` items, going on where the epoch before stopped."""
-        return self._then(FixedSize(_check_count("size", size, 1), self.length()))
+        return self._then(FixedSize(check_count("size", size, 1), self.length()))
 
     def repeat(self, times: int | None = None) -> Flow:
         """This flow's epochs one after another, `times` of them or without end."""
-        times = None if times is None else _check_count("times", times, 1)
+        times = None if times is None else check_count("times", times, 1)
         return self._then(Repeat(times, self.length()))
 
     def cache(self) -> Flow:
@@ -182,7 +182,7 @@ class Flow:
 
     def batch(self, size: int, *, remainder: bool = True, stack: Stack = True) -> Flow:
         """`size` items at a time, stacked field by field; nothing is dropped unless asked."""
-        return self._then(Batch(_check_count("size", size, 1), remainder, stack))
+        return self._then(Batch(check_count("size", size, 1), remainder, stack))
 
     def batch_by_shape(
         self,
@@ -193,7 +193,7 @@ class Flow:
         stack: Stack = True,
     ) -> Flow:
         """Batches of items whose `field` (or which themselves) have one shape."""
-        return self._then(BatchByShape(_check_count("size", size, 1), field, remainder, stack))
+        return self._then(BatchByShape(check_count("size", size, 1), field, remainder, stack))
 
     def unbatch(self) -> Flow:
         """The items of each batch, one by one."""
@@ -237,7 +237,7 @@ class Flow:
 
     def prefetch(self, count: int = 2) -> Flow:
         """Run everything so far in a thread of its own, up to `count` items ahead."""
-        return self._then(Prefetch(_check_count("count", count, 1)))
+        return self._then(Prefetch(check_count("count", count, 1)))
 
     def in_process(self, processes: int = 1, *, buffer: int = 8, start: str | None = None) -> Flow:
         """Run everything so far in other processes, up to `buffer` items ahead; same order.
@@ -246,8 +246,8 @@ class Flow:
         seek (see `describe`) do no more than that share.
         """
         get_context(start)
-        _check_count("processes", processes, 1)
-        stage = InProcess(max(1, _check_count("buffer", buffer, 1) // processes), start)
+        check_count("processes", processes, 1)
+        stage = InProcess(max(1, check_count("buffer", buffer, 1) // processes), start)
         if processes == 1:
             return self._then(stage)
         shares = (self.shard(rank, processes)._then(stage) for rank in range(processes))
@@ -302,7 +302,7 @@ class Flow:
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next pass; after `load_state_dict` the same epoch is resumed."""
         if epoch != self._at.epoch:
-            self._at = At(_check_count("epoch", epoch, 0))
+            self._at = At(check_count("epoch", epoch, 0))
             self._pass = Pass(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -353,9 +353,7 @@ class Flow:
         with closing(self._count(Pass(self.epoch))) as items:
             named = f"saving {os.fspath(path)}"
             with closing(show_progress(items, named, self.length()) if bar else items) as shown:
-                if os.fspath(path).endswith(".lmdb"):
-                    return save_lmdb(shown, os.fspath(path))
-                return save_shards(shown, path, shard_size, classes)
+                return save_items(shown, path, shard_size, classes)
 
     def as_torch(self) -> Any:
         """A torch IterableDataset of this flow; DataLoader workers share its items out."""
@@ -391,14 +389,3 @@ class Flow:
         resumes = "no" if stage.unrepeatable else "yes" if stage.seeks else "by replay"
         shown = format_length(length)
         return Row(stage.name, stage.order, stage.exactness, shown, stage.place, resumes)
-
-
-def _check_count(name: str, value: int, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
-    return value
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")

@@ -21,8 +21,6 @@ import numpy as np
 from penstock.errors import CorruptError, PackError, SourceError
 from penstock.formats.arrays import decode_npy
 from penstock.formats.datapoint import encode_component, join_field, parse_label
-from penstock.formats.lmdb import DATA_FILE
-from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.stream import pack_samples
 from penstock.read.dataset import Dataset, open_dataset
 from penstock.run.tree import Leaf, put_together, take_apart
@@ -30,13 +28,6 @@ from penstock.sample import Sample
 
 ITEM = "item.json"
 _TAKEN = frozenset({ITEM, "cls", "json"})
-
-
-def is_dataset(path: str | os.PathLike[str]) -> bool:
-    """Whether `load` should take what lies at `path` for a packed data set rather than an LMDB."""
-    return Path(path).name == MANIFEST or (
-        os.path.isdir(path) and not os.path.exists(os.path.join(path, DATA_FILE))
-    )
 
 
 class ShardItems(Sequence[Any]):
