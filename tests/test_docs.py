@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import penstock
@@ -29,7 +30,34 @@ def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.usefixtures("_data")
 def test_the_examples_of_a_page_run(page: str, torchvision: ModuleType) -> None:
+    run_blocks(page, find_blocks(page), {})
+
+
+def test_the_examples_of_flows_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the remote one, which needs two machines. The names that they leave to the reader are given here."""
+    monkeypatch.chdir(tmp_path)
+    penstock.Flow.of([(encode(8, 8), 1)]).save("old.lmdb")
+    names = {
+        "penstock": penstock,
+        "paths": range(600),
+        "load_and_augment": lambda number: (np.full((2, 2, 3), number % 256, np.uint8), number % 3),
+        "rows": range(5),
+        "download": lambda number: (encode(20, 24, seed=number), number % 2),
+        "is_good": lambda sample: sample.label == 0,
+    }
+    blocks = find_blocks("docs/flow.md")
+    remote = [block for block in blocks if "tcp://" in block]
+    assert len(remote) == 1
+    run_blocks("docs/flow.md", [block for block in blocks if block not in remote], names)
+    assert [sample.label for sample in penstock.open_dataset("shards/good")] == [0, 0, 0]
+
+
+def find_blocks(page: str) -> list[str]:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
+    return blocks
+
+
+def run_blocks(page: str, blocks: list[str], names: dict[str, object]) -> None:
     code = "\n".join(blocks).replace("range(90)", "range(2)")
-    exec(compile(code, page, "exec"), {})  # noqa: S102
+    exec(compile(code, page, "exec"), names)  # noqa: S102
