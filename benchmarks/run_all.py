@@ -26,7 +26,6 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 TIMEOUT = 1200
 QUICK = {
-    "decode": "--rounds 1",
     "render": "--rounds 1 --count 50",
     "read": "--rounds 1",
     "pack": "--rounds 1",
