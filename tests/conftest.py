@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from hypothesis import settings
+
+# A shell without job control lets what it starts in the background ignore Ctrl-C: not what we test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A loaded machine is no reason to fail.
 settings.register_profile("penstock", deadline=None)

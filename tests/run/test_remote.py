@@ -20,6 +20,7 @@ zmq = pytest.importorskip("zmq")
 
 from penstock import Flow
 from penstock.errors import ReceiverLostError, SourceError, WorkerError
+from penstock.run import remote
 from penstock.run.remote import is_local, make_keys
 from penstock.run.stage import At
 from penstock.run.stop import Stop
@@ -113,6 +114,27 @@ def test_an_item_that_cannot_be_sent_is_an_error(address: str) -> None:
     with pytest.raises(WorkerError, match="item 1 cannot be sent: it is of type object"):
         list(Flow.receive(address))
     assert isinstance(sender.join(), TypeError)
+
+
+def test_a_sender_that_has_failed_is_not_written_to(address: str) -> None:
+    with zmq.Context() as context, context.socket(zmq.DEALER) as sender:
+        sender.linger = 0
+        sender.connect(address)
+        sender.send_multipart([b"H", b"reader-1"])
+        sender.send_multipart([b"F", b"out of film"])
+        with pytest.raises(WorkerError, match="sender reader-1 failed: out of film"):
+            list(Flow.receive(address))
+        assert [sender.recv_multipart()[0] for _ in range(2)] == [b"W", b"C"]
+        assert not sender.poll(0)
+
+
+def test_a_pass_ends_though_zeromq_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go, destroy = threading.Event(), zmq.Context.destroy
+    monkeypatch.setattr(zmq.Context, "destroy", lambda *args: let_go.wait() and destroy(*args))
+    monkeypatch.setattr(remote, "LINGER", -900)
+    with remote.open_sockets():
+        pass
+    let_go.set()
 
 
 def test_a_restarted_sender_goes_on_where_the_receiver_is(address: str) -> None:

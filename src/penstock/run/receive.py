@@ -89,7 +89,7 @@ class _Desk:
                     del self.names[sender]
                 elif kind.bytes == b"F":
                     text = b"".join(frame.bytes for frame in frames).decode(errors="replace")
-                    raise WorkerError(f"sender {self.names[sender]} failed: {text}")
+                    raise WorkerError(f"sender {self.names.pop(sender)} failed: {text}")
 
     def _welcome(self, sender: tuple[Any, bytes], name: str) -> None:
         if self.names.get(sender) == name:
