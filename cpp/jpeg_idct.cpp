@@ -17,19 +17,6 @@ namespace {
 constexpr int kPass1Shift = 11;  // leaves 2 fractional bits between the passes
 constexpr int kPass2Shift = 18;
 
-// Rows below the first are zero: libjpeg-turbo's SIMD code shifts at 16 bits here, which wraps.
-uint8_t dc_sample(int16_t coefficient, int16_t quant) {
-  const auto scaled = int16_t(uint16_t(uint16_t(coefficient) * uint32_t(uint16_t(quant))) << 2);
-  return uint8_t(std::clamp((scaled + 16) >> 5, -128, 127) + 128);
-}
-
-void fill_dc(uint8_t left, uint8_t right, uint8_t* out, size_t stride) {
-  for (int y = 0; y < 8; ++y, out += stride) {
-    std::memset(out, left, 8);
-    std::memset(out + 8, right, 8);
-  }
-}
-
 // --- portable: one block, eight columns at a time in the compiler's vectors ---------------------
 
 typedef uint16_t Half __attribute__((vector_size(16)));
@@ -268,6 +255,19 @@ TARGET void transform_pair(__m256i (&row)[8], int16_t* left, int16_t* right, con
   transpose(row);
   transform<kPass2Shift, corner>(row);
   store_columns(row, out, stride);
+}
+
+// Rows below the first are zero: libjpeg-turbo's SIMD code shifts at 16 bits here, which wraps.
+uint8_t dc_sample(int16_t coefficient, int16_t quant) {
+  const auto scaled = int16_t(uint16_t(uint16_t(coefficient) * uint32_t(uint16_t(quant))) << 2);
+  return uint8_t(std::clamp((scaled + 16) >> 5, -128, 127) + 128);
+}
+
+void fill_dc(uint8_t left, uint8_t right, uint8_t* out, size_t stride) {
+  for (int y = 0; y < 8; ++y, out += stride) {
+    std::memset(out, left, 8);
+    std::memset(out + 8, right, 8);
+  }
 }
 
 PENSTOCK_TARGET_AVX2 void inverse_dct_avx2(int16_t* left, int16_t* right, const int16_t* quant,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -28,27 +27,35 @@ ReadRun = Callable[[int, NDArray[np.uint8]], Run]
 
 
 class Arenas:
-    """Memory for runs, given back when a run is done with and used again for one of about its size."""
+    """Memory for runs, given back when a run is done with and used again for one of about its size.
+
+    Memory that is free is let go before more is taken: what is held never exceeds 9/4 of the most that was
+    wanted at one time.
+    """
 
     def __init__(self) -> None:
-        self._free: dict[int, list[NDArray[np.uint8]]] = defaultdict(list)
+        self._free: list[NDArray[np.uint8]] = []
         self._lock = threading.Lock()
 
     def take(self, size: int) -> NDArray[np.uint8]:
         room = _round_up(size)
         with self._lock:
-            if self._free[room]:
-                return self._free[room].pop()
+            fits = [i for i, arena in enumerate(self._free) if room <= len(arena) <= 2 * room]
+            if fits:
+                return self._free.pop(min(fits, key=lambda i: len(self._free[i])))
+            let_go = 0
+            while self._free and let_go < room:
+                let_go += len(self._free.pop(0))
         return np.empty(room, np.uint8)
 
     def give(self, arena: NDArray[np.uint8]) -> None:
         with self._lock:
-            self._free[len(arena)].append(arena)
+            self._free.append(arena)
 
 
 def _round_up(size: int) -> int:
-    """To one of four sizes between two powers of two, so that few sizes serve all runs."""
-    unit = 1 << max(size.bit_length() - 3, 0)
+    """To one of eight sizes between two powers of two, so that few sizes serve all runs."""
+    unit = 1 << max(size.bit_length() - 4, 0)
     return max(-(-size // unit) * unit, 1)
 
 

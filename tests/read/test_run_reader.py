@@ -1,0 +1,65 @@
+"""Memory for runs: used again, and never much more than was needed at one time."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from penstock.read.run_reader import Arenas
+
+
+class Held:
+    """How many bytes of arenas are alive, in use or free."""
+
+    def __init__(self) -> None:
+        self.arenas = Arenas()
+        self.in_use: list[NDArray[np.uint8]] = []
+        self.wanted: list[int] = []
+
+    def take(self, size: int) -> None:
+        self.in_use.append(self.arenas.take(size))
+        self.wanted.append(size)
+        assert len(self.in_use[-1]) >= size
+
+    def give(self, place: int) -> None:
+        place %= len(self.in_use)
+        self.arenas.give(self.in_use.pop(place))
+        self.wanted.pop(place)
+
+    def bytes(self) -> int:
+        return sum(map(len, [*self.in_use, *self.arenas._free]))
+
+
+@given(st.lists(st.one_of(st.integers(1, 10_000), st.integers(-50, -1))))
+def test_what_is_held_is_bounded_by_what_was_wanted_at_one_time(steps: list[int]) -> None:
+    held, most = Held(), 0
+    for step in steps:
+        if step > 0:
+            held.take(step)
+        elif held.in_use:
+            held.give(step)
+        most = max(most, sum(held.wanted))
+        assert held.bytes() <= 9 / 4 * most + 8
+
+
+def test_memory_is_used_again_for_a_run_of_about_its_size() -> None:
+    held = Held()
+    held.take(1000)
+    first = held.in_use[0]
+    held.give(0)
+    held.take(900)
+    assert held.in_use[0] is first
+    held.give(0)
+    held.take(100)  # a tenth of it: not worth the memory
+    assert held.in_use[0] is not first and held.bytes() < 200
+
+
+def test_arenas_in_use_share_nothing() -> None:
+    held = Held()
+    for size in (500, 600, 700, 800):
+        held.take(size)
+        held.take(size)
+        held.give(0)
+    assert len({id(arena) for arena in held.in_use}) == len(held.in_use)
