@@ -16,11 +16,6 @@ namespace {
 
 constexpr int32_t kSeekStrip = 4;  // MCU rows decoded together when a seek table allows it
 
-bool lies_inside(Box box, const Headers& headers) {
-  return box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 &&
-         box.width <= headers.width - box.left && box.height <= headers.height - box.top;
-}
-
 // Pillow takes a file without EOI behind its last scan for truncated, and so do we.
 Status check_end(Bytes jpeg, size_t scan_end) {
   if (jpeg.data[jpeg.size - 2] == 0xFF && jpeg.data[jpeg.size - 1] == 0xD9) return Status::ok;
@@ -193,7 +188,7 @@ Status JpegDecoder::State::decode_scans(Box box, Region region, uint8_t* out, si
 
 Status JpegDecoder::State::decode(Box box, Bytes seek_bytes, uint8_t* out, size_t stride) {
   if (opened != Status::ok) return opened;
-  if (!lies_inside(box, headers)) return Status::bad_box;
+  if (!box.lies_in(headers.width, headers.height)) return Status::bad_box;
   transform = inverse_dct();
   stopwatch.begin(stages);
   const Region region = find_region(headers, box);

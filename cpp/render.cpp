@@ -27,11 +27,6 @@ uint8_t* reserve(std::vector<uint8_t>& memory, size_t size) {
   return memory.data();
 }
 
-bool contains(int32_t width, int32_t height, const Box& box) {
-  return box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 &&
-         box.width <= width - box.left && box.height <= height - box.top;
-}
-
 // Opens the picture, and checks that the box lies in it.
 Status open_picture(const Sample& sample, Workspace& work) {
   int32_t width = sample.width, height = sample.height;
@@ -41,7 +36,7 @@ Status open_picture(const Sample& sample, Workspace& work) {
     width = work.decoder.width();
     height = work.decoder.height();
   }
-  return contains(width, height, sample.box) ? Status::ok : Status::bad_box;
+  return sample.box.lies_in(width, height) ? Status::ok : Status::bad_box;
 }
 
 // The pixels under the box: in place if they are decoded already.

@@ -50,9 +50,7 @@ void Resizer::resize(const Pixels& source, const Slot& slot) {
     copy(source, slot);
   else if (keep_columns_)
     resize_rows(source, slot);
-  else if (keep_rows_)
-    resize_columns(source, slot);
-  else if (rows_first_)
+  else if (keep_rows_ || rows_first_)
     resize_rows_first(source, slot);
   else
     resize_columns_first(source, slot);
@@ -87,19 +85,6 @@ void Resizer::resize_rows(const Pixels& source, const Slot& slot) {
   for (int32_t y = 0; y < slot.height; ++y) resample_row(source, y, slot.row(y));
 }
 
-void Resizer::resize_columns(const Pixels& source, const Slot& slot) {
-  for (int32_t y = 0; y < slot.height; y += kRowGroup) {
-    const uint8_t* in[kRowGroup];
-    uint8_t* out[kRowGroup];
-    for (int32_t i = 0; i < kRowGroup; ++i) {
-      const int32_t row = std::min(y + i, slot.height - 1);
-      in[i] = readable_row(source, row);
-      out[i] = slot.row(row);
-    }
-    resample_columns(in, out, columns_, slot.width);
-  }
-}
-
 void Resizer::resize_rows_first(const Pixels& source, const Slot& slot) {
   const size_t stride = padded_size(source.width);
   between_.resize(kRowGroup * stride);
@@ -108,8 +93,8 @@ void Resizer::resize_rows_first(const Pixels& source, const Slot& slot) {
     uint8_t* out[kRowGroup];
     for (int32_t i = 0; i < kRowGroup; ++i) {
       const int32_t row = std::min(y + i, slot.height - 1);
-      resample_row(source, row, between_.data() + i * stride);
-      in[i] = between_.data() + i * stride;
+      in[i] = keep_rows_ ? readable_row(source, row) : between_.data() + i * stride;
+      if (!keep_rows_) resample_row(source, row, between_.data() + i * stride);
       out[i] = slot.row(row);
     }
     resample_columns(in, out, columns_, slot.width);

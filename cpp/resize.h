@@ -28,7 +28,6 @@ class Resizer {
 
  private:
   void resize_rows(const Pixels& source, const Slot& slot);
-  void resize_columns(const Pixels& source, const Slot& slot);
   void resize_rows_first(const Pixels& source, const Slot& slot);
   void resize_columns_first(const Pixels& source, const Slot& slot);
   void resample_row(const Pixels& source, int32_t y, uint8_t* out);
