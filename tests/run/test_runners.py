@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -341,6 +342,48 @@ def test_an_iterator_alive_at_exit_does_not_hold_the_interpreter(flow: str) -> N
 def list_shared_memory() -> set[str]:
     """Names in shared memory, but for the semaphores of pools that other tests have at this moment."""
     return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.")}
+
+
+@pytest.mark.parametrize(
+    ("flow", "kind"),
+    [
+        (Flow.of(range(50)).map(square, 2, "threads"), threading.Thread),
+        (Flow.of(range(50)).prefetch(2), threading.Thread),
+        (Flow.of(range(50)).map(square, 2), multiprocessing.process.BaseProcess),
+        (Flow.of(range(50)).in_process(), multiprocessing.process.BaseProcess),
+    ],
+)
+def test_ctrl_c_while_it_starts_is_raised_and_leaves_nothing(
+    flow: Flow, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, before = kind.start, threading.enumerate()
+
+    def start_and_interrupt(self: Any) -> None:
+        start(self)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "start", start_and_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(flow))
+    assert threading.enumerate() == before and multiprocessing.active_children() == []
+    assert len(list(flow)) == 50
+
+
+def test_ctrl_c_while_a_loop_is_left_comes_after_it() -> None:
+    def give() -> Iterator[int]:
+        try:
+            yield from range(10)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+            closed.append(True)
+
+    closed: list[bool] = []
+    with pytest.raises(KeyboardInterrupt):
+        for _ in Flow.of(give):
+            break
+        threading.Event().wait(20)
+    assert closed == [True]
 
 
 def test_nothing_has_a_name_in_shared_memory() -> None:

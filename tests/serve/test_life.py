@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,8 +139,11 @@ def test_an_interrupt_ends_it_cleanly(packed: Path) -> None:
 def test_an_interrupt_that_comes_while_breaking_off_is_not_lost(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt  # as it does where the thread is waited for
+    wait = iteration._wait_for
+
+    def interrupt(*args: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        wait(*args)
 
     monkeypatch.setattr(iteration, "_wait_for", interrupt)
     with pytest.raises(KeyboardInterrupt):
@@ -147,6 +151,28 @@ def test_an_interrupt_that_comes_while_breaking_off_is_not_lost(
             break
         threading.Event().wait(20)
     assert own_threads() == []
+
+
+@pytest.mark.parametrize("workers", [False, True])
+def test_an_interrupt_that_comes_while_it_starts_leaves_nothing(
+    packed: Path, monkeypatch: pytest.MonkeyPatch, workers: bool
+) -> None:
+    kind = multiprocessing.process.BaseProcess if workers else threading.Thread
+    start = kind.start
+
+    def start_and_interrupt(self: Any) -> None:
+        start(self)
+        if threading.current_thread() is threading.main_thread():
+            signal.raise_signal(signal.SIGINT)
+
+    steps = [*CROP, np.asarray] if workers else CROP
+    loader = Loader(packed, 4, transform=steps, num_workers=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "start", start_and_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(loader))
+    assert own_threads() == [] and multiprocessing.active_children() == []
+    assert len(list(loader)) == len(loader)
 
 
 def test_leaving_the_interpreter_with_an_iterator_alive_is_quiet(packed: Path) -> None:

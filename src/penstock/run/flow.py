@@ -19,6 +19,7 @@ from penstock.run.combine import Choose, Concat, Interleave, Mix, Zip, check_wei
 from penstock.run.describe import Description, Row, format_length
 from penstock.run.extent import Cache, FixedSize, Repeat, Take
 from penstock.run.fields import Field, FieldFunction, Select
+from penstock.run.interrupts import run_undisturbed
 from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
 from penstock.run.prefetch import Prefetch
@@ -279,7 +280,7 @@ class Flow:
                 begun.position += 1
                 yield item
         finally:
-            items.close()
+            run_undisturbed(items.close)
 
     def length(self) -> Length:
         """The exact number of items of a pass, `math.inf`, or None where it depends on the data."""

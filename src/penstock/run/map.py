@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from penstock.errors import WorkerError
+from penstock.run.interrupts import started
 from penstock.run.seeding import owns_process
 from penstock.run.stage import At, Items, Length, Opener, Stage, name_of, opened
 from penstock.run.task import Failure, Task
@@ -63,10 +63,10 @@ class Map(Stage):
             for number, item in enumerate(items):
                 yield task.call(at.start + number * at.step, item, "in the consumer")
         elif self.kind == "threads":
-            with closing(WorkerThreads(task, self.workers)) as threads:
+            with started(lambda: WorkerThreads(task, self.workers)) as threads:
                 yield from drive(threads, items, at, self.buffer, self.ordered)
         else:
-            with closing(WorkerProcesses(task, self.workers, self.start)) as processes:
+            with started(lambda: WorkerProcesses(task, self.workers, self.start)) as processes:
                 yield from drive(processes, items, at, self.buffer, self.ordered)
 
     def _handle(self, failure: Failure) -> Any:

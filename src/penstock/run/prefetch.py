@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from typing import Any
 
+from penstock.run.interrupts import started
 from penstock.run.stage import At, Items, Opener, Stage, opened
 from penstock.run.stop import Stop
 
@@ -19,8 +21,11 @@ class Prefetch(Stage):
     seeks = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
-        room = threading.Semaphore(self.count)
-        results: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        # Not a semaphore: one written in Python may be left locked when Ctrl-C comes.
+        room: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self.count):
+            room.put(None)
+        results: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
         stop = Stop(at.stop)
         below = replace(at, stop=stop)
 
@@ -28,7 +33,7 @@ class Prefetch(Stage):
             try:
                 with opened(inputs[0], below) as items:
                     while not stop.is_set():
-                        room.acquire()
+                        room.get()
                         if not stop.is_set():
                             results.put((True, next(items)))
                 results.put((False, None))  # someone further down may still wait for an answer
@@ -37,15 +42,8 @@ class Prefetch(Stage):
             except BaseException as error:  # noqa: BLE001 - raised again at the consumer
                 results.put((False, error))
 
-        thread = threading.Thread(target=produce, name="prefetch", daemon=True)
-        thread.start()
-        try:
+        with started(lambda: _Ahead(produce, stop, room)):
             yield from _receive(results, room)
-        finally:
-            stop.set()
-            room.release()
-            thread.join()
-            stop.close()
 
     @property
     def name(self) -> str:
@@ -54,7 +52,22 @@ class Prefetch(Stage):
     place = "1 thread, with all before it"
 
 
-def _receive(results: queue.SimpleQueue[tuple[bool, Any]], room: threading.Semaphore) -> Items:
+class _Ahead:
+    """The thread that runs ahead."""
+
+    def __init__(self, produce: Callable[[], None], stop: Stop, room: SimpleQueue[None]) -> None:
+        self._stop, self._room = stop, room
+        self._thread = threading.Thread(target=produce, name="prefetch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._room.put(None)
+        self._thread.join()
+        self._stop.close()
+
+
+def _receive(results: SimpleQueue[tuple[bool, Any]], room: SimpleQueue[None]) -> Items:
     while True:
         more, value = results.get()
         if not more:
@@ -64,5 +77,5 @@ def _receive(results: queue.SimpleQueue[tuple[bool, Any]], room: threading.Semap
                 return
             finally:
                 del value  # or the error and this frame would keep each other, and the pass, alive
-        room.release()
+        room.put(None)
         yield value

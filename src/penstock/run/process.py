@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import select
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import WorkerError
 from penstock.run.child import Child, check_crosses
+from penstock.run.interrupts import started
 from penstock.run.port import MAX_IN_FLIGHT, Port
 from penstock.run.seeding import seed_globals
 from penstock.run.stage import At, Items, Opener, Stage, opened
@@ -28,7 +29,7 @@ class InProcess(Stage):
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         check_crosses(inputs[0], "the flow before in_process()", self.start)
         args = (inputs[0], replace(at, stop=None), min(self.buffer, MAX_IN_FLIGHT))
-        with closing(Child("flow process", _produce, args, self.start)) as child:
+        with started(lambda: Child("flow process", _produce, args, self.start)) as child:
             child.busy = True
             while (message := _take(child)) is not None:
                 number, value = message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 import weakref
@@ -12,12 +11,11 @@ from contextlib import closing
 
 from penstock.plan import EpochPlan, schedule_runs
 from penstock.read.run_reader import RunReader
+from penstock.run.interrupts import hold_interrupts, run_undisturbed
 from penstock.serve.batch import Batch
 from penstock.serve.handoff import Handoff, run_ahead
 from penstock.serve.python_stage import Workers
 from penstock.serve.renderer import Prepared, Renderer
-
-_LEAVING = 0.1  # seconds, for what takes microseconds
 
 
 def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
@@ -27,8 +25,10 @@ def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
     thread.
     """
     owner = os.getpid()
-    production = start()
+    production: Production | None = None
     try:
+        with hold_interrupts():
+            production = start()
         last = time.perf_counter()
         while True:
             if os.getpid() != owner:
@@ -48,7 +48,8 @@ def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
             yield batch
             del batch
     finally:
-        production.end()
+        if production is not None:
+            run_undisturbed(production.end)
     if not production.finished:
         raise RuntimeError("the loader was closed while this iterator was in use")
 
@@ -89,11 +90,8 @@ class Production:
         self._signal_end()
         if threading.current_thread().name.startswith("penstock-"):
             return
-        try:
-            self._at_exit()
-        except KeyboardInterrupt:
-            self._thread.join()
-            _interrupt_later()
+        _wait_for(self.ready, self._thread, self._owner)
+        self._at_exit.detach()
 
     def _run(self) -> None:
         error: BaseException | None = None
@@ -157,15 +155,6 @@ class Production:
             step = self._plan.step(number)
             runs = reader.take(sorted(set(layout.runs_of(step.rows).tolist())))
             yield self._renderer.prepare(number, step, runs)
-
-
-def _interrupt_later() -> None:
-    """Lets Ctrl-C come again when the loop is left: inside, in the finalizer of a generator, it would be lost."""
-    main = threading.main_thread().ident
-    assert main is not None
-    timer = threading.Timer(_LEAVING, signal.pthread_kill, (main, signal.SIGINT))
-    timer.daemon = True
-    timer.start()
 
 
 def _wait_for(ready: Handoff[Batch], thread: threading.Thread, owner: int) -> None:

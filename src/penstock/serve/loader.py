@@ -10,6 +10,7 @@ from penstock.pack.cores import count_cores
 from penstock.plan import EpochPlan, Split
 from penstock.read.dataset import Dataset
 from penstock.read.folder_cache import open_path
+from penstock.run.interrupts import run_undisturbed
 from penstock.serve.batch import IGNORED_LABEL, Batch
 from penstock.serve.choices import find_common_size
 from penstock.serve.describe import describe_loader
@@ -204,8 +205,11 @@ class Loader:
             if begin.step >= len(plan):  # nothing to receive
                 self._note_received(begin.epoch, len(plan), len(plan))
         finally:
-            batches.close()
-            self._forget_ended()
+            run_undisturbed(lambda: self._end(batches))
+
+    def _end(self, batches: Generator[Batch, None, None]) -> None:
+        batches.close()
+        self._forget_ended()
 
     def _note_received(self, epoch: int, step: int, steps: int) -> None:
         """How far the training loop has come; after the last batch, at the start of the next epoch."""

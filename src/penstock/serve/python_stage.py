@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy import random as numpy_random  # now: it is loaded when first used
 
 from penstock.errors import WorkerError
 from penstock.plan import draw_seeds
@@ -146,12 +147,12 @@ def run_inline(
 @contextmanager
 def _randomness_kept() -> Iterator[None]:
     torch = sys.modules.get("torch")
-    python, numpy = random.getstate(), np.random.get_state()
+    python, numpy = random.getstate(), numpy_random.get_state()
     state = None if torch is None else torch.random.default_generator.get_state()
     try:
         yield
     finally:
         random.setstate(python)
-        np.random.set_state(numpy)
+        numpy_random.set_state(numpy)
         if torch is not None:
             torch.random.default_generator.set_state(state)
