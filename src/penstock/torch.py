@@ -30,6 +30,21 @@ from penstock.serve.device import prefetch_to_device
 __all__ = ["Loader", "fast_collate", "prefetch_to_device"]
 
 
+_ELSEWHERE = {
+    "batch_sampler": "give batch_size, shuffle and weights",
+    "generator": "give seed",
+    "multiprocessing_context": "give start_method",
+    "persistent_workers": "leave it out",
+    "pin_memory": "give device, and batches come from pinned memory",
+    "pin_memory_device": "give device",
+    "prefetch_factor": "give prefetch, the number of batches",
+    "sampler": "give shuffle and weights; each rank takes its part by itself",
+    "timeout": "leave it out: a worker that dies is an error at once",
+    "worker_init_fn": "leave it out: workers are seeded for each sample",
+}
+"""What DataLoader takes, and what to do here instead."""
+
+
 class Loader(loader.Loader):
     """`penstock.Loader` with tensors for arrays. See there for its arguments and guarantees."""
 
@@ -47,6 +62,11 @@ class Loader(loader.Loader):
         device: where batches go. On a GPU they are copied from pinned memory on a stream of their own, one
             batch ahead, as bytes, and normalised there; on the CPU the core normalises.
         """
+        for name in options:
+            if name in _ELSEWHERE:
+                raise TypeError(
+                    f"Loader has no {name}, unlike torch's DataLoader: {_ELSEWHERE[name]}"
+                )
         super().__init__(source, batch_size, **options)
         self._arguments["device"] = device
         self.device = torch.device("cpu" if device is None else device)

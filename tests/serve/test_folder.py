@@ -47,15 +47,42 @@ def test_the_index_is_built_once_and_again_when_the_folder_changes(
     root = write_pictures(tmp_path / "in", count=10)
 
     def index_time() -> int:
-        Loader(root, 4, transform=[RandomResizedCrop(16)])
-        (manifest,) = (tmp_path / "cache").glob("*/penstock.json")
-        return manifest.stat().st_mtime_ns
+        loader = Loader(root, 4, transform=[RandomResizedCrop(16)])
+        return (loader.dataset.path / "penstock.json").stat().st_mtime_ns
 
     first = index_time()
     assert index_time() == first
     write_pictures(root, count=12)
     assert index_time() > first
     assert len(Loader(root, 12, transform=[RandomResizedCrop(16)])) == 1
+
+
+def test_a_loader_keeps_its_index_when_the_folder_gets_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+    root = write_pictures(tmp_path / "in", count=10)
+    loader = Loader(root, 4, transform=[RandomResizedCrop(16)], on_error="skip")
+    next(path for path in sorted(root.rglob("*")) if path.is_file()).unlink()
+    assert len(Loader(root, 4, transform=[RandomResizedCrop(16)]).dataset) == 9
+    assert sum(len(batch.rows) for batch in loader) == 9
+    assert loader.stats().error_count == 1
+    # what nobody works with any more goes when the next is made
+    for path in list(folder_cache._held):
+        folder_cache._let_go(path)
+    next(path for path in sorted(root.rglob("*")) if path.is_file()).unlink()
+    Loader(root, 4, transform=[RandomResizedCrop(16)])
+    assert len([path for path in (tmp_path / "cache").iterdir() if path.is_dir()]) == 1
+
+
+def test_a_cache_that_cannot_be_made_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "file" / "cache"))
+    root = write_pictures(tmp_path / "in", count=2)
+    with pytest.raises(SourceError, match="cannot keep the index there.*PENSTOCK_CACHE"):
+        Loader(root, 2, transform=[RandomResizedCrop(16)])
 
 
 @pytest.mark.parametrize("kind", ["folder", "database"])

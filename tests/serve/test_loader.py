@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -253,6 +254,68 @@ def test_global_batches_stay_when_the_world_changes_in_mid_epoch(packed: Path) -
     assert joined == alone[2:]
 
 
+def test_ranks_that_cannot_share_the_lanes_of_an_epoch_say_so(packed: Path) -> None:
+    def make(ranks: int, shuffle: bool = True) -> Loader:
+        options = {"shuffle": shuffle, "transform": CROP, "rank": 0, "world_size": ranks}
+        return Loader(packed, 24 // ranks, **options)
+
+    with pytest.raises(
+        ValueError, match="3 ranks cannot go on with this epoch: it was begun for 8"
+    ):
+        make(3).load_state_dict(make(1).state_dict())
+    with pytest.raises(ValueError, match="begun for 1,"):
+        make(2, shuffle=False).load_state_dict(make(1, shuffle=False).state_dict())
+    with pytest.raises(ValueError, match="global_batch is 24, here 8"):
+        Loader(packed, 8, shuffle=True, transform=CROP).load_state_dict(make(1).state_dict())
+    make(4).load_state_dict(make(6).state_dict())  # 24 lanes
+
+
+def test_a_state_is_of_plain_values_and_of_whole_numbers(packed: Path) -> None:
+    numbers = {"batch_size": np.int64(4), "seed": np.int32(3), "rank": np.int8(0)}
+    loader = Loader(packed, **numbers, world_size=np.int8(1), shuffle=True, transform=CROP)
+    loader.set_epoch(np.int64(1))
+    next(iter(loader))
+    assert json.loads(json.dumps(loader.state_dict())) == loader.state_dict()
+    with pytest.raises(TypeError):
+        loader.set_epoch(1.5)
+    with pytest.raises(ValueError, match="not the state of a loader"):
+        loader.load_state_dict({**loader.state_dict(), "step": 2.5})
+
+
+def test_a_world_size_without_a_rank_is_an_error(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(ValueError, match="WORLD_SIZE is 4 .*RANK is not set"):
+        Loader(packed, 4, transform=CROP)
+
+
+def test_weights_whose_sum_is_no_number_are_refused(packed: Path) -> None:
+    loader = Loader(packed, 4, transform=CROP, weights=np.full(61, 1e308))
+    with pytest.raises(ValueError, match="finite, as must their sum"):
+        next(iter(loader))
+
+
+def test_a_class_is_no_transform_and_a_text_no_list_of_fields(packed: Path) -> None:
+    with pytest.raises(TypeError, match=r"the class RandomResizedCrop: give RandomResizedCrop\("):
+        Loader(packed, 4, transform=[RandomResizedCrop])
+    with pytest.raises(TypeError, match=r"give a tuple of names: \('image',\)"):
+        Loader(packed, 4, transform=CROP, fields="image")
+
+
+def test_what_is_no_data_set_is_refused_with_advice(packed: Path) -> None:
+    class ImageFolder:
+        root = "photos"
+
+    with pytest.raises(TypeError, match="ImageFolder cannot be loaded; .*'photos', it seems"):
+        Loader(ImageFolder(), 4)
+    with pytest.raises(TypeError, match="takes data sets, not str: open_dataset"):
+        Mixture([str(packed)], [1])
+    with pytest.raises(ValueError, match="samples is -5"):
+        Mixture([penstock.open_dataset(packed)], [1], samples=-5)
+
+
 def test_the_rank_is_found_in_the_environment(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,6 +466,10 @@ def test_a_batch_can_be_rebuilt_from_its_values(packed: Path) -> None:
         ({"transform": CROP, "window": "wide"}, "window is 'wide'"),
         ({"transform": CROP, "rank": 1}, "rank and world_size together"),
         ({"transform": CROP, "exact": True, "drop_last": True}, "give one"),
+        (
+            {"transform": CROP, "fields": ("label",), "collate_fn": list},
+            "collate_fn is for samples",
+        ),
     ],
 )
 def test_mistakes_are_named_at_once(packed: Path, arguments: dict, reason: str) -> None:

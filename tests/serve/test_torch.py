@@ -62,6 +62,11 @@ def test_a_kept_tensor_is_never_overwritten(packed: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(kept, copies, strict=True))
 
 
+def test_arguments_of_a_dataloader_say_what_to_give_instead(packed: Path) -> None:
+    with pytest.raises(TypeError, match="no pin_memory, unlike torch's DataLoader: give device"):
+        Loader(packed, 4, pin_memory=True)
+
+
 def test_frameworks_find_what_they_look_for(packed: Path) -> None:
     loader = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
     loader.sampler.set_epoch(3)

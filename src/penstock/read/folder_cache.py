@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.errors import CorruptError
+from penstock.errors import CorruptError, SourceError
 from penstock.formats.files import ImageFiles
 from penstock.formats.folder import open_folder
 from penstock.pack.inplace import index_dataset
@@ -23,6 +23,7 @@ from penstock.pack.progress import progress_bar
 from penstock.read.dataset import Dataset, open_dataset
 
 _log = logging.getLogger("penstock")
+_held: dict[Path, int] = {}  # descriptors of manifests that this process has locked
 
 
 def open_path(path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None) -> Dataset:
@@ -51,17 +52,20 @@ def _open_folder(folder: Path, cache: Path) -> Dataset:
     digest = digest_files(source)
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:24]
     target = cache / f"{name}-{digest[:24]}"
-    if not _is_current(target, digest):
+    if not (_hold(target) and _is_current(target, digest)):
         with _locked(cache / f"{name}.lock"):
-            if not _is_current(target, digest):
+            if not (_hold(target) and _is_current(target, digest)):
+                _let_go(target)
                 _build(source, target, cache, name)
+                _hold(target)
     return open_dataset(target)
 
 
 def _build(source: ImageFiles, target: Path, cache: Path, name: str) -> None:
     _log.info("indexing %s into %s", source.root, target)
     for old in cache.glob(f"{name}-*"):  # of the folder as it was, or of a process that was killed
-        shutil.rmtree(old, ignore_errors=True)
+        if old == target or not _is_held(old):
+            shutil.rmtree(old, ignore_errors=True)
     fresh = Path(tempfile.mkdtemp(dir=cache, prefix=f"{name}-"))
     try:
         with progress_bar(f"indexing {source.root.name}", "files") as watcher:
@@ -70,6 +74,35 @@ def _build(source: ImageFiles, target: Path, cache: Path, name: str) -> None:
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
+
+
+def _hold(target: Path) -> bool:
+    """Keeps an index from being removed as long as this process lives; False if it is not there."""
+    if target not in _held:
+        try:
+            file = os.open(target / MANIFEST, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        fcntl.flock(file, fcntl.LOCK_SH)
+        _held[target] = file
+    return (target / MANIFEST).exists()
+
+
+def _let_go(target: Path) -> None:
+    if target in _held:
+        os.close(_held.pop(target))
+
+
+def _is_held(target: Path) -> bool:
+    """Whether a process works with this index."""
+    try:
+        with open(target / MANIFEST) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # it was never finished
+        return False
+    return False
 
 
 def _open_file(file: Path, cache: Path) -> Dataset:
@@ -96,7 +129,14 @@ def _is_current(target: Path, digest: str) -> bool:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Lets one process at a time build; the ranks of one machine wait for the first of them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "w")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise SourceError(
+            f"{path.parent}: cannot keep the index there: {error.strerror}. Set PENSTOCK_CACHE to a folder that can be "
+            "written to"
+        ) from error
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

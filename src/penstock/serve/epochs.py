@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import index
 from typing import Any, NamedTuple
 
 from penstock.plan import EpochPlan, Shuffle, Split, plan_epoch
@@ -45,9 +46,12 @@ class State:
     def read(cls, state: Mapping[str, Any]) -> State:
         """The state that was written as a mapping."""
         try:
-            return cls(**state)
+            read = cls(**state)
+            for number in (read.epoch, read.step, read.lanes):
+                index(number)
         except TypeError as error:
             raise ValueError(f"not the state of a loader of this version: {error}") from None
+        return read
 
 
 class Epochs:
@@ -100,8 +104,13 @@ class Epochs:
         """The position of a state, whose lanes are those from now on; ValueError if it is of another loader."""
         loaded = State.read(state)
         position = Position(loaded.epoch, loaded.step)
-        mine = self._state(position, replace(self.split, lanes=loaded.lanes))
+        mine = replace(self._state(position, self.split), lanes=loaded.lanes)
         _check_equal(asdict(loaded), asdict(mine))
+        if loaded.lanes % self.split.world_size:
+            raise ValueError(
+                f"{self.split.world_size} ranks cannot go on with this epoch: it was begun for {loaded.lanes}, or as many "
+                "as divide that. Go on with such a number, or start an epoch anew by set_epoch"
+            )
         if loaded.epoch < 0 or not 0 <= loaded.step <= len(self):
             raise ValueError(
                 f"step {loaded.step} of epoch {loaded.epoch}: an epoch has {len(self)}"

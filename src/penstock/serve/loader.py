@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.pack.cores import count_cores
@@ -90,14 +91,15 @@ class Loader:
             name: value for name, value in locals().items() if name not in ("self", "__class__")
         }
         _check_choices(on_error, prefetch, threads, num_workers)
+        _check_fields(fields, collate_fn)
         keeps_all = not drop_last if exact is None else exact
         if keeps_all and drop_last:
             raise ValueError("exact=True keeps every sample, drop_last=True does not: give one")
-        self.dataset = open_path(source) if isinstance(source, (str, os.PathLike)) else source
-        self.batch_size = batch_size
+        self.dataset = _open_source(source)
+        self.batch_size = batch_size = index(batch_size)
         self.fields = tuple(fields)
         self.shuffle = shuffle
-        self.seed = seed
+        self.seed = seed = index(seed)
         self.drop_last = not keeps_all
         self.rank, self.world_size = find_rank(rank, world_size)
         self._on_error: OnError = on_error
@@ -119,7 +121,7 @@ class Loader:
             common_size = find_common_size(columns, subset)
             collates = collate_fn is not None
             self._pipeline = divide_transform(transform, common_size, collates=collates)
-        self._in_python = IMAGE in self.fields and bool(self._pipeline.steps or collate_fn)
+        self._in_python = bool(self._pipeline.steps or collate_fn)
         self._collate_fn, self._start_method = collate_fn, start_method
         self._num_workers = count_cores() if num_workers is None else num_workers
         self._next = self._received = Position(0, 0)
@@ -165,6 +167,7 @@ class Loader:
 
         Without this, each epoch that was gone through to its end is followed by the next.
         """
+        epoch = index(epoch)
         if epoch < 0:
             raise ValueError(f"epoch is {epoch}; epochs count from 0")
         if epoch != self._next.epoch:
@@ -179,7 +182,9 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on after the last batch that was received when `state` was taken.
 
-        The world size may have changed, if batch_size has changed with it: the global batches stay.
+        The world size may have changed, if batch_size has changed with it: the global batches stay. A shuffled
+        epoch can go on with as many ranks as divide 8, or the number that it was begun with; one in index order
+        with as many as divide that number.
         """
         self._next = self._received = self._epochs.read_state(state)
 
@@ -297,6 +302,25 @@ def _rebuild(
     loader._epochs.use_lanes(lanes)
     loader._next, loader._received = upcoming, received
     return loader
+
+
+def _open_source(source: str | os.PathLike[str] | Dataset | Mixture) -> Dataset | Mixture:
+    if isinstance(source, (str, os.PathLike)):
+        return open_path(source)
+    if isinstance(source, (Dataset, Mixture)):
+        return source
+    root = getattr(source, "root", None)
+    raise TypeError(
+        f"a {type(source).__name__} cannot be loaded; give the path of an image folder or of a packed data set, a Dataset "
+        f"or a Mixture{'' if root is None else f': here {os.fspath(root)!r}, it seems'}"
+    )
+
+
+def _check_fields(fields: Sequence[str], collate_fn: Collate | None) -> None:
+    if isinstance(fields, str):
+        raise TypeError(f"fields is {fields!r}; give a tuple of names: ({fields!r},)")
+    if collate_fn is not None and IMAGE not in fields:
+        raise ValueError(f"collate_fn is for samples with images; fields has none: {fields!r}")
 
 
 def _check_choices(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from operator import index
 
 
 def find_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
@@ -11,7 +12,7 @@ def find_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if (rank is None) != (world_size is None):
         raise ValueError("give rank and world_size together, or neither")
     if rank is not None and world_size is not None:
-        found = rank, world_size
+        found = index(rank), index(world_size)
     else:
         found = _ask_torch() or _ask_environment()
     if not 0 <= found[0] < found[1]:
@@ -28,9 +29,18 @@ def _ask_torch() -> tuple[int, int] | None:
 
 def _ask_environment() -> tuple[int, int]:
     try:
-        return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        rank, world_size = (
+            int(os.environ.get(name, default))
+            for name, default in (("RANK", "0"), ("WORLD_SIZE", "1"))
+        )
     except ValueError:
         raise ValueError(
             f"RANK={os.environ.get('RANK')!r} and WORLD_SIZE={os.environ.get('WORLD_SIZE')!r} "
             "in the environment are not numbers"
         ) from None
+    if world_size > 1 and "RANK" not in os.environ:
+        raise ValueError(
+            f"WORLD_SIZE is {world_size} in the environment, but RANK is not set: every process would read the same "
+            "part. Set it, or give rank and world_size"
+        )
+    return rank, world_size

@@ -33,6 +33,13 @@ class Mixture:
     def __post_init__(self) -> None:
         if len(self.datasets) != len(self.weights) or not self.datasets:
             raise ValueError(f"{len(self.weights)} weights for {len(self.datasets)} data sets")
+        for dataset in self.datasets:
+            if not isinstance(dataset, Dataset):
+                raise TypeError(
+                    f"a mixture takes data sets, not {type(dataset).__name__}: open_dataset(path) gives one"
+                )
+        if self.samples is not None and self.samples < 1:
+            raise ValueError(f"samples is {self.samples}; an epoch has at least 1")
         if any(dataset.rows is not None for dataset in self.datasets):
             raise ValueError("a mixture takes whole data sets, not slices or filtered ones")
 

@@ -84,6 +84,10 @@ def list_steps(transform: Any) -> list[Any]:
         inner = transform.transforms
     elif type(transform).__name__ == "Sequential" and _module(transform).startswith("torch.nn."):
         inner = list(transform)
+    elif isinstance(transform, type) and issubclass(transform, Transform):
+        raise TypeError(
+            f"transform has the class {transform.__name__}: give {transform.__name__}(...)"
+        )
     elif callable(transform) or isinstance(transform, Transform):
         return [transform]
     else:
