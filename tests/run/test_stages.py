@@ -295,6 +295,16 @@ def test_batch_of_named_tuples_and_dicts_keeps_the_kind() -> None:
     assert list(next(iter(Flow.of([{"x": 1}]).batch(1)))) == ["x"]
 
 
+def test_batch_of_dicts_with_other_fields_is_an_error() -> None:
+    for items in ([{"a": 1}, {"a": 2, "b": 3}], [{"a": 2, "b": 3}, {"a": 1}]):
+        with pytest.raises(ValueError, match=r"different fields: .*\['a', 'b'\]"):
+            list(Flow.of(items).batch(2))
+
+
+def test_batch_makes_no_text_of_numbers() -> None:
+    assert list(Flow.of([1, "a"]).batch(2)) == [[1, "a"]]
+
+
 def test_batch_of_unequal_shapes_says_which_field() -> None:
     flow = Flow.of([[np.zeros(2)], [np.zeros(3)]]).batch(2)
     with pytest.raises(ValueError, match=r"shapes of field 0 in one batch: \(2,\), \(3,\)"):

@@ -114,6 +114,11 @@ def collate(items: list[Any], stack: Stack) -> Any:
     """
     first = items[0]
     if isinstance(first, dict):
+        for item in items:
+            if item.keys() != first.keys():
+                raise ValueError(
+                    f"items of one batch have different fields: {sorted(first, key=str)} and {sorted(item, key=str)}"
+                )
         return {key: _collate_field([item[key] for item in items], key, stack) for key in first}
     if isinstance(first, (list, tuple)):
         if any(len(item) != len(first) for item in items):
@@ -137,6 +142,8 @@ def stack_values(values: list[Any], field: object = None) -> Any:
     first = values[0]
     if not isinstance(first, (np.ndarray, np.generic, bool, int, float, complex)):
         return _stack_tensors(values) if type(first).__module__ == "torch" else values
+    if any(isinstance(value, (str, bytes)) for value in values):
+        return values  # NumPy would make text of the numbers
     shapes = {np.shape(value) for value in values}
     if len(shapes) > 1:
         shown = ", ".join(map(str, sorted(shapes)[:4]))
