@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,16 @@ def test_index_reads_tars_where_they_are(shared: Path, tmp_path: Path) -> None:
     result = penstock("index", shared / "fixtures" / "webdataset", "--out", tmp_path, "--json")
     assert json.loads(result.stdout)["samples"] == 120
     assert penstock("verify", tmp_path).returncode == 0
+
+
+def test_index_says_where_the_index_of_a_pattern_lies(shared: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    fixtures = shared / "fixtures" / "webdataset"
+    shutil.copyfile(fixtures / "train-000000.tar", tmp_path / "a" / "x.tar")
+    shutil.copyfile(fixtures / "train-000001.tar", tmp_path / "b" / "x.tar")
+    result = penstock("index", tmp_path / "{a,b}" / "x.tar", "--json")
+    assert json.loads(result.stdout)["path"] == str(tmp_path), result.stderr
 
 
 def test_show_draws_a_contact_sheet(packed: Path, tmp_path: Path) -> None:
