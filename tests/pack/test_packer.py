@@ -250,3 +250,14 @@ def test_a_finished_data_set_that_is_not_whole_is_no_success(
     harm(tmp_path / "out" / name)
     with pytest.raises(PackError, match=f"{name} {said}.*penstock verify"):
         penstock.pack_dataset(folder, tmp_path / "out", shard_size=6000)
+
+
+def test_the_reason_why_a_file_is_rejected_is_the_same_every_time(tmp_path: Path) -> None:
+    (tmp_path / "in" / "c").mkdir(parents=True)
+    (tmp_path / "in" / "c" / "good.jpg").write_bytes(encode(80, 80))
+    (tmp_path / "in" / "c" / "html.jpg").write_bytes(b"<html></html>")
+    shrink = penstock.Shrink(short=40)
+    summary = penstock.pack_dataset(
+        tmp_path / "in", tmp_path / "out", shrink=shrink, on_error="skip"
+    )
+    assert summary.rejected == [("c/html.jpg", "does not decode: cannot identify image file")]
