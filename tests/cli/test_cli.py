@@ -121,5 +121,14 @@ def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> N
     assert "Traceback" not in result.stderr
 
 
+def test_odd_paths_are_said_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to("nowhere")
+    result = penstock("pack", make_folder(tmp_path / "in"), tmp_path / "gone")
+    assert result.returncode == 2 and "gone: is a link to nowhere" in result.stderr
+    (tmp_path / "l.csv").write_text("path\n")
+    result = penstock("verify", tmp_path / "l.csv")
+    assert result.returncode == 2 and "no manifest" in result.stderr
+
+
 def test_version() -> None:
     assert penstock("--version").stdout.startswith("penstock 0.")

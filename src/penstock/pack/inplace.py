@@ -260,7 +260,7 @@ def _index_tars(
         if not any(part.shard.record.samples for part in parts):
             if rejected:
                 raise _refusal(rejected, len(rejected), on_error)
-            raise SourceError(f"{tars[0]}: no samples in it, nor in {len(tars) - 1} other tars")
+            raise SourceError(f"{tars[0]}: no samples in the {len(tars)} tars from this one on")
         return _finish([part.shard for part in parts], root, target.folder, None, rejected)
 
 

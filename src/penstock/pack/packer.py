@@ -292,11 +292,13 @@ class _Job:
 
 def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
     lines = [f"  {job.name(row)}: {reason}" for row, reason in bad]
+    rest = ", or pack the rest with on_error='skip' (--on-error skip)"
+    if job.options.on_error == "skip":
+        rest = "; there is nothing else to pack"
     return PackError(
         f"{len(lines)} of {len(job.source.names)} files cannot be packed:\n"
         + "\n".join(lines)
-        + "\nNothing was written. Mend or remove them, or pack the rest with on_error='skip' "
-        "(--on-error skip)."
+        + f"\nNothing was written. Mend or remove them{rest}."
     )
 
 
