@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from images import encode
-from penstock import PackError, SourceError, index_dataset, pack_dataset
+from penstock import PackError, SourceError, index_dataset, open_dataset, pack_dataset
 from penstock.formats.detect import open_source
 from penstock.formats.listing import open_listing
 
@@ -96,10 +96,13 @@ def test_a_missing_file_is_named_when_it_is_read(flat: Path) -> None:
         source.read(0)
 
 
-def test_a_listing_with_a_missing_file_is_not_indexed_but_packed_without_it(flat: Path) -> None:
+def test_a_missing_file_is_an_error_or_left_out_on_request(flat: Path) -> None:
     (flat / "list.csv").write_text("path,label\nmissing.jpg,1\na.jpg,2\n")
     with pytest.raises(SourceError, match="missing.jpg: no such file"):
         index_dataset(flat / "list.csv", out=flat / "index")
+    assert index_dataset(flat / "list.csv", out=flat / "index", on_error="skip").samples == 1
+    assert [sample.label for sample in open_dataset(flat / "index")] == [2]
+    assert '"missing.jpg"' in (flat / "index" / "rejected.jsonl").read_text()
     with pytest.raises(PackError, match="1 of 2 .*\n.*missing.jpg: no such file"):
         pack_dataset(flat / "list.csv", flat / "out")
     summary = pack_dataset(flat / "list.csv", flat / "out", on_error="skip")

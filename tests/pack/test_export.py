@@ -270,7 +270,7 @@ def test_a_database_that_cannot_be_written_is_an_error_that_says_why(tmp_path: P
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
-        with pytest.raises(PackError, match="cannot be written: mdb_"):
+        with pytest.raises(PackError, match="the LMDB database cannot be written: mdb_"):
             export_samples([Sample("k", {"bin": bytes(200_000)})], tmp_path / "x", to="lmdb")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,17 @@ class ImageFiles:
             label=self.labels[i],
             columns=self.rows[i] if self.rows else {},
             suffixes={name: suffix},
+        )
+
+    def take(self, rows: Sequence[int]) -> ImageFiles:
+        """Some of the files."""
+        return replace(
+            self,
+            names=[self.names[row] for row in rows],
+            sizes=self.sizes[rows],
+            mtimes=self.mtimes[rows],
+            labels=[self.labels[row] for row in rows],
+            rows=[self.rows[row] for row in rows] if self.rows else (),
         )
 
     def _read_file(self, i: int) -> bytes:

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PackError, SourceChangedError, SourceError
 from penstock.formats.detect import find_format, open_source
-from penstock.formats.files import ImageFiles
+from penstock.formats.files import MISSING, ImageFiles
 from penstock.formats.names import printable
 from penstock.formats.pread import pread_all
 from penstock.formats.source import PlacedSource
@@ -79,7 +80,7 @@ def index_dataset(
         return _index_tars(tars, out, on_error, workers, watcher)
     source = open_source(path, format=format)
     if isinstance(source, ImageFiles):
-        return index_files(source, _prepare(out, source.root), watcher=watcher)
+        return _index_listed(source, _prepare(out, source.root), on_error, watcher)
     if not isinstance(source, PlacedSource):
         raise SourceError(
             f"{path}: its samples do not lie contiguous in files, so that it cannot be indexed "
@@ -207,16 +208,31 @@ def _finish(
     classes: Sequence[str] | None,
     rejected: Rejected,
 ) -> Manifest:
-    if rejected:
-        entries = [{"name": name, "reason": reason} for name, reason in rejected]
-        text = "".join(json.dumps(entry) + "\n" for entry in entries)
-        write_durable(target / REJECTED, text.encode())
+    _write_rejected(rejected, target)
     same = root.resolve() == target.resolve()
     manifest = assemble_manifest(
         results, classes=classes, root="." if same else str(root.resolve())
     )
     write_manifest(manifest, target / MANIFEST)
     return manifest
+
+
+def _write_rejected(rejected: Rejected, target: Path) -> None:
+    if rejected:
+        entries = [{"name": name, "reason": reason} for name, reason in rejected]
+        text = "".join(json.dumps(entry) + "\n" for entry in entries)
+        write_durable(target / REJECTED, text.encode())
+
+
+def _index_listed(
+    source: ImageFiles, target: Path, on_error: str, watcher: Watcher | None
+) -> Manifest:
+    missing = [name for name, t in zip(source.names, source.mtimes, strict=True) if t == MISSING]
+    if on_error == "raise" or len(missing) in (0, len(source.names)):
+        return index_files(source, target, watcher=watcher)
+    _write_rejected([(name, f"no such file below {source.root}") for name in missing], target)
+    there = source.take(np.flatnonzero(source.mtimes != MISSING).tolist())
+    return index_files(there, target, watcher=watcher)
 
 
 def _hash_data(path: Path, name: str) -> FileRecord:

@@ -88,7 +88,6 @@ class _Writer:
         except ImportError:
             raise MissingExtraError("lmdb", "lmdb") from None
         self._full, self._error = lmdb.MapFullError, lmdb.Error
-        self._place = place
         self._size = _FIRST_SIZE
         with self._named_errors():
             self._environment = lmdb.open(
@@ -134,6 +133,4 @@ class _Writer:
         try:
             yield
         except self._error as error:
-            raise PackError(
-                f"{self._place.parent}: the database cannot be written: {error}"
-            ) from None
+            raise PackError(f"the LMDB database cannot be written: {error}") from None
