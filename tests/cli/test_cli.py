@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,16 @@ def test_index_reads_tars_where_they_are(shared: Path, tmp_path: Path) -> None:
     assert penstock("verify", tmp_path).returncode == 0
 
 
+def test_index_says_where_the_index_of_a_pattern_lies(shared: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    fixtures = shared / "fixtures" / "webdataset"
+    shutil.copyfile(fixtures / "train-000000.tar", tmp_path / "a" / "x.tar")
+    shutil.copyfile(fixtures / "train-000001.tar", tmp_path / "b" / "x.tar")
+    result = penstock("index", tmp_path / "{a,b}" / "x.tar", "--json")
+    assert json.loads(result.stdout)["path"] == str(tmp_path), result.stderr
+
+
 def test_show_draws_a_contact_sheet(packed: Path, tmp_path: Path) -> None:
     result = penstock("show", packed, "-o", tmp_path / "sheet.png", "--count", 6, "--size", 64)
     assert result.returncode == 0, result.stderr
@@ -108,6 +119,15 @@ def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> N
     assert result.returncode == 2
     assert said in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_odd_paths_are_said_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to("nowhere")
+    result = penstock("pack", make_folder(tmp_path / "in"), tmp_path / "gone")
+    assert result.returncode == 2 and "gone: is a link to nowhere" in result.stderr
+    (tmp_path / "l.csv").write_text("path\n")
+    result = penstock("verify", tmp_path / "l.csv")
+    assert result.returncode == 2 and "no manifest" in result.stderr
 
 
 def test_version() -> None:

@@ -51,6 +51,21 @@ def test_a_hostile_sample_is_shown_as_unreadable(shared: Path, tmp_path: Path) -
     assert penstock("show", path, "--out", tmp_path / "a.png").returncode == 0
 
 
+def test_arrays_that_are_no_pictures_are_passed_over_on_the_sheet(
+    shared: Path, tmp_path: Path
+) -> None:
+    path = shared / "fixtures/tensorpack-arrays/odd.lmdb"
+    result = penstock("show", path, "--out", tmp_path / "a.png")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_sheet_that_would_not_fit_into_memory_is_refused(shared: Path, tmp_path: Path) -> None:
+    path = shared / "fixtures/efficient-pytorch"
+    result = penstock("show", path, "--out", tmp_path / "a.png", "--size", 100_000, "--count", 2)
+    assert result.returncode == 2
+    assert "is too large; choose a smaller --size" in result.stderr
+
+
 def test_the_layout_can_be_named_and_a_wrong_name_is_refused(shared: Path) -> None:
     path = shared / "fixtures/unified-doc/warp24.lmdb"
     content = json.loads(penstock("info", path, "--json", "--format", "lmdb").stdout)

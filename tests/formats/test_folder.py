@@ -7,6 +7,7 @@ import pytest
 
 from images import encode
 from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.detect import open_source
 from penstock.formats.folder import open_folder
 from trees import make_folder
 
@@ -56,6 +57,14 @@ def test_a_loop_of_links_ends(tmp_path: Path) -> None:
     make_folder(tmp_path, classes=1, per_class=2)
     (tmp_path / "class0" / "again").symlink_to(tmp_path / "class0")
     assert len(open_folder(tmp_path).names) == 2
+
+
+@pytest.mark.parametrize("name", ["self", "class0/self"])
+def test_a_link_to_itself_is_ignored(tmp_path: Path, name: str) -> None:
+    make_folder(tmp_path, classes=1, per_class=2)
+    (tmp_path / name).symlink_to(tmp_path / name)
+    source = open_source(tmp_path)
+    assert (len(source.names), source.classes, source.ignored) == (2, ["class0"], [name])
 
 
 def test_a_link_to_nowhere_is_listed_and_rejected_when_read(tmp_path: Path) -> None:

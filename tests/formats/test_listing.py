@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from images import encode
-from penstock.errors import SourceError
+from penstock import PackError, SourceError, index_dataset, open_dataset, pack_dataset
 from penstock.formats.detect import open_source
 from penstock.formats.listing import open_listing
 
@@ -54,7 +54,6 @@ def test_a_listing_is_found_however_it_is_given(flat: Path, way: str) -> None:
         ("path,label\n../a.jpg,1\n", "row 1.*not a path below"),
         ("path,label\n/etc/passwd,1\n", "row 1.*not a path below"),
         ("path,label\na.jpg,1\na.jpg,2\n", "row 2.*listed twice"),
-        ("path,label\nmissing.jpg,1\n", "missing.jpg: No such file"),
         ("path,label\na.jpg,1.5\n", "labels are double"),
         ("path,label\n", "lists no images"),
         ("path,label\na,1\n", "row 1.*suffix of an image"),
@@ -72,3 +71,39 @@ def test_two_listings_in_a_folder_are_ambiguous(flat: Path) -> None:
         (flat / name).write_text("path,label\na.jpg,1\n")
     with pytest.raises(SourceError, match="say which one"):
         open_source(flat)
+
+
+def test_a_missing_label_is_none_among_names_as_among_numbers(flat: Path) -> None:
+    (flat / "names.csv").write_text("path,label\na.jpg,dog\nb.jpg,\nc.jpg,cat\n")
+    source = open_listing(flat / "names.csv")
+    assert (source.classes, list(source.labels)) == (["cat", "dog"], [1, None, 0])
+    (flat / "numbers.csv").write_text("path,label\na.jpg,1\nb.jpg,\nc.jpg,0\n")
+    assert list(open_listing(flat / "numbers.csv").labels) == [1, None, 0]
+
+
+@pytest.mark.parametrize("column", ["label", "who"])
+def test_text_that_is_not_utf8_is_an_error_that_names_the_column(flat: Path, column: str) -> None:
+    (flat / "list.csv").write_bytes(f"path,{column}\na.jpg,änn\nb.jpg,bob\n".encode("latin-1"))
+    with pytest.raises(SourceError, match=rf"\['{column}'\] are not all UTF-8"):
+        open_listing(flat / "list.csv")
+
+
+def test_a_missing_file_is_named_when_it_is_read(flat: Path) -> None:
+    (flat / "list.csv").write_text("path,label\nmissing.jpg,1\na.jpg,2\n")
+    source = open_listing(flat / "list.csv")
+    assert source.read(1).label == 2
+    with pytest.raises(SourceError, match="no such file below"):
+        source.read(0)
+
+
+def test_a_missing_file_is_an_error_or_left_out_on_request(flat: Path) -> None:
+    (flat / "list.csv").write_text("path,label\nmissing.jpg,1\na.jpg,2\n")
+    with pytest.raises(SourceError, match="missing.jpg: no such file"):
+        index_dataset(flat / "list.csv", out=flat / "index")
+    assert index_dataset(flat / "list.csv", out=flat / "index", on_error="skip").samples == 1
+    assert [sample.label for sample in open_dataset(flat / "index")] == [2]
+    assert '"missing.jpg"' in (flat / "index" / "rejected.jsonl").read_text()
+    with pytest.raises(PackError, match="1 of 2 .*\n.*missing.jpg: no such file"):
+        pack_dataset(flat / "list.csv", flat / "out")
+    summary = pack_dataset(flat / "list.csv", flat / "out", on_error="skip")
+    assert (summary.samples, summary.rejected[0][0]) == (1, "missing.jpg")

@@ -7,6 +7,7 @@ import gc
 import hashlib
 import json
 import pickle
+import resource
 import warnings
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from penstock import (
     pack_dataset,
 )
 from penstock.formats.source import Source
+from trees import file_bytes
 
 
 def packed(source: Source | Path, folder: Path) -> Any:
@@ -219,4 +221,57 @@ def test_without_the_package_the_error_names_the_extra(
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingExtraError, match=r"pip install 'penstock\[lmdb\]'"):
         export_samples([Sample("k", {"jpg": encode(8, 8)}, 1)], tmp_path / "x.lmdb", to="lmdb")
+    assert list(tmp_path.iterdir()) == []
+
+
+def make_listing(folder: Path) -> Path:
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.jpg").write_bytes(encode(8, 8, seed=ord(name)))
+    (folder / "list.csv").write_text("path,label,angle\na.jpg,cat,0.5\nb.jpg,dog,inf\n")
+    return folder / "list.csv"
+
+
+def read_exported(path: Path) -> Any:
+    if not path.is_dir():
+        return read_tensorpack(path)
+    if any(path.glob("*.tar")):
+        return [dict(sample) for sample in samples(open_source(path))]
+    return file_bytes(path)
+
+
+@pytest.mark.parametrize("to", ["folder", "lmdb", "webdataset"])
+def test_columns_are_exported_whether_packed_before_or_not(tmp_path: Path, to: str) -> None:
+    source = open_source(make_listing(tmp_path / "in"))
+    dataset = packed(source, tmp_path / "p")
+    export_samples(samples(source), tmp_path / "a", to=to, classes=source.classes)
+    export_samples(dataset, tmp_path / "b", to=to, classes=dataset.classes)
+    found = read_exported(tmp_path / "a")
+    assert found == read_exported(tmp_path / "b")
+    assert b'{"angle": 0.5}' in pickle.dumps(found)
+
+
+def test_what_json_has_no_number_for_is_null_in_json_and_kept_in_the_index(tmp_path: Path) -> None:
+    dataset = packed(make_listing(tmp_path / "in"), tmp_path / "p")
+    assert dataset[1]["json"] == b'{"angle": null}'
+    assert dataset.index["angle"].to_pylist() == [0.5, float("inf")]
+
+
+def test_a_folder_has_its_empty_and_its_hidden_classes_too(tmp_path: Path) -> None:
+    hidden = Sample(".foo/.1", {"jpg": encode(8, 8)}, 1)
+    export_samples([hidden], tmp_path / "out", to="folder", classes=["", ".foo", "empty"])
+    source = open_source(tmp_path / "out")
+    assert source.classes == ["%", "%2Efoo", "empty"]
+    assert (list(source.names), source.read(0).label) == (["%2Efoo/%2E1.jpg"], 1)
+
+
+def test_a_database_that_cannot_be_written_is_an_error_that_says_why(tmp_path: Path) -> None:
+    pytest.importorskip("lmdb")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(PackError, match="the LMDB database cannot be written: mdb_"):
+            export_samples([Sample("k", {"bin": bytes(200_000)})], tmp_path / "x", to="lmdb")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 import penstock
+from formats.making import photos, write_tar
 from penstock.errors import PackError, SourceError
+from penstock.pack.durable import write_durable
 
 
 def expected_samples(folder: Path) -> list[tuple[str, dict[str, str]]]:
@@ -67,6 +70,7 @@ HOSTILE = {
     "bad-checksum.tar": "wrong checksum",
     "truncated-data.tar": "the archive ends",
     "size-base256-huge.tar": "claims",
+    "only-eof.tar": "no samples",
 }
 
 
@@ -76,12 +80,12 @@ def test_hostile_tars_are_named_errors_and_leave_no_manifest(
 ) -> None:
     with pytest.raises(SourceError, match=f"{name}.*{HOSTILE[name]}"):
         penstock.index_dataset(shared / "fixtures" / "hostile" / "tar" / name, out=tmp_path)
-    assert not (tmp_path / "penstock.json").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 READABLE = {
     "good.tar": 6, "no-eof-blocks.tar": 6, "one-zero-block.tar": 6, "trailing-garbage.tar": 6,
-    "only-eof.tar": 0, "name-absolute.tar": 2, "name-dotdot.tar": 3, "name-noext.tar": 1,
+    "name-absolute.tar": 2, "name-dotdot.tar": 3, "name-noext.tar": 1,
     "name-dots.tar": 2, "name-case.tar": 2, "links.tar": 2, "missing-fields.tar": 4,
     "bad-images.tar": 12, "many-fields.tar": 1, "pax-bad-utf8.tar": 3, "symlink-then-through.tar": 1,
     "size-base256-ok.tar": 2, "name-control.tar": 1,
@@ -127,3 +131,81 @@ def test_a_file_of_someone_elses_beside_the_tars_is_not_overwritten(
     with pytest.raises(PackError, match=r"good\.arrow: exists and is not an index"):
         penstock.index_dataset(tmp_path)
     assert (tmp_path / "good.arrow").read_bytes() == b"precious"
+
+
+def tar_of(path: Path, *keys: str, cls: bytes = b"1") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    members = {
+        f"{key}.{field}": data
+        for key in keys
+        for field, data in [("jpg", photos(1)[0]), ("cls", cls)]
+    }
+    return write_tar(path, members)
+
+
+@pytest.mark.parametrize("out", [None, "elsewhere"])
+def test_tars_in_several_folders_are_one_data_set(tmp_path: Path, out: str | None) -> None:
+    tar_of(tmp_path / "d/a/t.tar", "1", "2")
+    tar_of(tmp_path / "d/b/t.tar", "3")
+    penstock.index_dataset(tmp_path / "d/{a,b}/t.tar", out=tmp_path / out if out else None)
+    place = tmp_path / (out or "d")
+    assert penstock.verify_dataset(place) == []
+    assert [sample.key for sample in penstock.open_dataset(place)] == ["1", "2", "3"]
+    source = penstock.open_source(tmp_path / "d/{a,b}/t.tar")
+    assert list(source.files) == ["a/t.tar", "b/t.tar"]
+
+
+def test_a_key_in_two_tars_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    tar_of(tmp_path / "a.tar", "1", "2")
+    tar_of(tmp_path / "b.tar", "2", "3")
+    with pytest.raises(SourceError, match="b.tar: the key 2 is in another tar too"):
+        penstock.index_dataset(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "b.tar"]
+
+
+def test_a_bad_tar_leaves_no_index_of_the_good_one(tmp_path: Path) -> None:
+    tar_of(tmp_path / "a.tar", "1")
+    tar = tar_of(tmp_path / "b.tar", "2")
+    tar.write_bytes(tar.read_bytes()[:700])
+    with pytest.raises(SourceError, match="b.tar"):
+        penstock.index_dataset(tmp_path, workers=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "b.tar"]
+
+
+def test_samples_of_a_tar_that_cannot_be_read_are_left_out_on_request(tmp_path: Path) -> None:
+    tar_of(tmp_path / "a.tar", "1")
+    tar_of(tmp_path / "b.tar", "2", cls=b"cat")
+    with pytest.raises(SourceError, match="not a whole number"):
+        penstock.index_dataset(tmp_path)
+    assert penstock.index_dataset(tmp_path, on_error="skip").samples == 1
+    (line,) = (tmp_path / "rejected.jsonl").read_text().splitlines()
+    assert json.loads(line)["name"] == "2"
+    with pytest.raises(PackError, match="1 of 1") as caught:
+        penstock.index_dataset(tmp_path / "b.tar", out=tmp_path / "out", on_error="skip")
+    assert "--on-error" not in str(caught.value)
+
+
+def test_links_in_a_tar_are_said(
+    shared: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tar = shared / "fixtures" / "hostile" / "tar" / "links.tar"
+    ignored = penstock.open_source(tar).ignored
+    assert ignored and all(name.startswith("links.tar/") and "(a " in name for name in ignored)
+    penstock.index_dataset(tar, out=tmp_path)
+    assert f"{len(ignored)} members are no files" in caplog.text
+
+
+def test_two_writers_of_a_file_do_not_share_its_temporary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one writes while the first is about to rename."""
+    replace, path = os.replace, tmp_path / "x.arrow"
+
+    def be_late(temporary: Path, place: Path) -> None:
+        monkeypatch.setattr(os, "replace", replace)
+        write_durable(path, b"second")
+        replace(temporary, place)
+
+    monkeypatch.setattr(os, "replace", be_late)
+    write_durable(path, b"first")
+    assert path.read_bytes() == b"first" and list(tmp_path.iterdir()) == [path]

@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -160,8 +161,9 @@ def test_bad_files_are_skipped_on_request_and_listed(folder: Path, tmp_path: Pat
 def test_nothing_but_bad_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "in" / "c").mkdir(parents=True)
     (tmp_path / "in" / "c" / "x.jpg").write_bytes(b"no")
-    with pytest.raises(PackError, match="1 of 1 files cannot be packed"):
+    with pytest.raises(PackError, match="1 of 1 files cannot be packed") as caught:
         penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
+    assert "--on-error" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -222,3 +224,41 @@ def test_a_class_whose_name_is_not_utf8_is_packed_and_read(tmp_path: Path) -> No
     penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
     dataset = penstock.open_dataset(tmp_path / "out")
     assert (dataset.classes, dataset[0].key) == (["caf\udce9"], "caf%E9/1")
+
+
+@pytest.mark.parametrize("inside", ["", "aaa", "class0/deep"])
+def test_a_destination_inside_the_image_folder_is_refused(folder: Path, inside: str) -> None:
+    before = digests(folder)
+    with pytest.raises(PackError, match="inside the image folder .*choose a folder outside"):
+        penstock.pack_dataset(folder, folder / inside)
+    assert digests(folder) == before and not (folder / "aaa").exists()
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-512])
+
+
+@pytest.mark.parametrize("name", ["shard-000000.tar", "shard-000001.arrow"])
+@pytest.mark.parametrize(("harm", "said"), [(remove, "is missing"), (cut, "has .* bytes, the")])
+def test_a_finished_data_set_that_is_not_whole_is_no_success(
+    folder: Path, tmp_path: Path, name: str, harm: Callable[[Path], None], said: str
+) -> None:
+    penstock.pack_dataset(folder, tmp_path / "out", shard_size=6000)
+    harm(tmp_path / "out" / name)
+    with pytest.raises(PackError, match=f"{name} {said}.*penstock verify"):
+        penstock.pack_dataset(folder, tmp_path / "out", shard_size=6000)
+
+
+def test_the_reason_why_a_file_is_rejected_is_the_same_every_time(tmp_path: Path) -> None:
+    (tmp_path / "in" / "c").mkdir(parents=True)
+    (tmp_path / "in" / "c" / "good.jpg").write_bytes(encode(80, 80))
+    (tmp_path / "in" / "c" / "html.jpg").write_bytes(b"<html></html>")
+    shrink = penstock.Shrink(short=40)
+    summary = penstock.pack_dataset(
+        tmp_path / "in", tmp_path / "out", shrink=shrink, on_error="skip"
+    )
+    assert summary.rejected == [("c/html.jpg", "does not decode: cannot identify image file")]

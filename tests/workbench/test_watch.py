@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -173,3 +174,32 @@ def test_ctrl_c_reaches_the_program_and_the_verdict_still_comes() -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 9
     assert "No Penstock loader" in said and "report: penstock-report.html" in said
+
+
+def test_with_json_the_program_prints_to_stderr() -> None:
+    command = [sys.executable, "-m", "penstock", "doctor", "--json", "--"]
+    command += [sys.executable, "-c", "print('hello')"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "watched" in json.loads(result.stdout)
+    assert "hello\n" in result.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_doctor_ends_the_program_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    program = "import os, signal\nprint(os.getpid(), flush=True)\nsignal.pause()"
+    command = [sys.executable, "-m", "penstock", "doctor", "--", sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.send_signal(number)
+        try:
+            assert process.wait(timeout=60) == 128 + number
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+                pytest.fail("the program is still running")
+    assert list((tmp_path / "tmp").iterdir()) == []

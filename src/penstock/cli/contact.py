@@ -18,6 +18,7 @@ from penstock.read.dataset import Dataset
 from penstock.sample import Sample, is_image_field, is_video_field
 
 _CAPTION = 14
+_MOST_PIXELS = 100_000_000
 
 
 def show(
@@ -51,6 +52,11 @@ def draw_sheet(dataset: Dataset | SourceView, rows: list[int], size: int) -> Ima
     """Pictures of the samples in a grid, captions below; what does not decode is said in its place."""
     across = max(1, math.ceil(math.sqrt(len(rows) * 4 / 3)))
     down = math.ceil(len(rows) / across)
+    if across * size * down * (size + _CAPTION) > _MOST_PIXELS:
+        raise ValueError(
+            f"a sheet of {across * size} x {down * (size + _CAPTION)} pixels is too large; "
+            "choose a smaller --size or --count"
+        )
     sheet = Image.new("RGB", (across * size, down * (size + _CAPTION)), "white")
     pen = ImageDraw.Draw(sheet)
     for place, row in enumerate(rows):
@@ -92,12 +98,20 @@ def _find_picture(sample: Sample) -> Image.Image | None:
                 return image.convert("RGB")
         if name.rpartition(".")[2] == "npy":
             array = np.load(io.BytesIO(data), allow_pickle=False)
-            if array.dtype == np.uint8 and array.size and array.ndim in (2, 3):
-                # What others store decoded was read by OpenCV, in the order blue, green, red.
-                return Image.fromarray(
-                    np.ascontiguousarray(array[..., ::-1] if array.ndim == 3 else array)
-                ).convert("RGB")
+            if (picture := _draw_array(array)) is not None:
+                return picture
     return None
+
+
+def _draw_array(array: np.ndarray) -> Image.Image | None:
+    """What others store decoded was read by OpenCV: grey, or in the order blue, green, red, alpha."""
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[..., 0]
+    is_colour = array.ndim == 3 and array.shape[2] in (3, 4)
+    if array.dtype != np.uint8 or not array.size or not (is_colour or array.ndim == 2):
+        return None
+    pixels = array[..., 2::-1] if is_colour else array
+    return Image.fromarray(np.ascontiguousarray(pixels)).convert("RGB")
 
 
 def _draw_blank(reason: str, size: int) -> Image.Image:

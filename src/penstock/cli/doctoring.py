@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,7 +102,7 @@ def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json
 
 
 def _watch(command: list[str], html: Path, as_json: bool) -> None:
-    watched = watch_command(command)
+    watched = watch_command(command, sys.stderr if as_json else None)
     try:
         rate = measure_rate(watched)
     except (PenstockError, OSError, ValueError) as error:

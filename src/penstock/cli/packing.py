@@ -19,6 +19,7 @@ from penstock.cli.terminal import (
     say,
 )
 from penstock.formats.names import printable
+from penstock.formats.webdataset import find_root, find_tars
 from penstock.pack.encode import Encode
 from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import REJECTED, PackSummary, pack_dataset
@@ -164,6 +165,13 @@ def _rates(summary: PackSummary) -> str:
     return f"{summary.seconds:.1f} s, {samples:.0f} samples/s, {megabytes:.0f} MB/s"
 
 
+def _find_place(path: Path) -> Path:
+    """Where index and manifest are if they lie beside the data."""
+    if path.exists():
+        return path if path.is_dir() else path.parent
+    return find_root(find_tars(path))
+
+
 def index(
     path: Annotated[
         Path,
@@ -191,7 +199,7 @@ def index(
             workers=workers,
             watcher=watcher,
         )
-    target = out if out is not None else path if path.is_dir() else path.parent
+    target = out if out is not None else _find_place(path)
     if as_json:
         print_json(
             {

@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.errors import SourceError
 from penstock.formats.arrow_files import open_arrow
 from penstock.formats.brace import has_braces
-from penstock.formats.files import is_image_name
+from penstock.formats.files import is_file, is_folder, is_image_name
 from penstock.formats.folder import open_folder
 from penstock.formats.frames import is_frame_listing, open_frames
 from penstock.formats.gulp import open_gulp
@@ -124,12 +124,12 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
     entries = sorted(
         (e for e in os.scandir(path) if not e.name.startswith(".")), key=lambda e: e.name
     )
-    names = [entry.name for entry in entries if entry.is_file()]
+    names = [entry.name for entry in entries if is_file(entry)]
     if DATA_FILE in names:
         return _which_lmdb(path), path
     if any(name.endswith((".gulp", ".gmeta")) for name in names):
         return "gulp", path
-    folders = [Path(entry.path) for entry in entries if entry.is_dir()]
+    folders = [Path(entry.path) for entry in entries if is_folder(entry)]
     if _has_images(folders):
         return _look_at_listings(path, names, True) or ("folder", path)
     if any(name.endswith(TAR_SUFFIXES) for name in names):

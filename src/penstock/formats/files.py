@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,27 @@ SUFFIXES = frozenset(
 UNREADABLE = -1
 """The mtime of a file that could not even be looked at when the source was listed."""
 
+MISSING = -2
+"""The mtime of a file that a listing names and that is not there."""
+
 
 def is_image_name(name: str) -> bool:
     """Whether a file name has the suffix of an image."""
     return name.rpartition(".")[2].lower() in SUFFIXES
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder or a link to one; a link to itself is none, and no error."""
+    if entry.is_symlink():
+        return os.path.isdir(entry.path)
+    return entry.is_dir()
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file or a link to one."""
+    if entry.is_symlink():
+        return os.path.isfile(entry.path)
+    return entry.is_file()
 
 
 @dataclass(frozen=True)
@@ -59,12 +76,25 @@ class ImageFiles:
             suffixes={name: suffix},
         )
 
+    def take(self, rows: Sequence[int]) -> ImageFiles:
+        """Some of the files."""
+        return replace(
+            self,
+            names=[self.names[row] for row in rows],
+            sizes=self.sizes[rows],
+            mtimes=self.mtimes[rows],
+            labels=[self.labels[row] for row in rows],
+            rows=[self.rows[row] for row in rows] if self.rows else (),
+        )
+
     def _read_file(self, i: int) -> bytes:
         try:
             with open(self.root / self.names[i], "rb", buffering=0) as file:
                 info = os.fstat(file.fileno())
                 data = file.readall()
         except FileNotFoundError:
+            if self.mtimes[i] == MISSING:
+                raise SourceError(f"no such file below {self.root}") from None
             if self.mtimes[i] == UNREADABLE:
                 raise SourceError("cannot be read: a link to nowhere") from None
             raise SourceChangedError("the file vanished after the source was listed") from None
@@ -79,12 +109,15 @@ class ImageFiles:
 
 
 def stat_files(root: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(sizes, mtimes) of files; a file that is missing is a SourceError that names it."""
+    """(sizes, mtimes) of files, MISSING where there is none; what is no file is a SourceError."""
     sizes = np.empty(len(names), np.int64)
     mtimes = np.empty(len(names), np.int64)
     for i, name in enumerate(names):
         try:
             info = os.stat(root / name)
+        except FileNotFoundError:
+            sizes[i], mtimes[i] = 0, MISSING
+            continue
         except OSError as error:
             raise SourceError(f"{root / name}: {error.strerror}") from None
         if not stat.S_ISREG(info.st_mode):

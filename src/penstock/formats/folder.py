@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from penstock.errors import SourceError
-from penstock.formats.files import SUFFIXES, UNREADABLE, ImageFiles, is_image_name
+from penstock.formats.files import SUFFIXES, UNREADABLE, ImageFiles, is_folder, is_image_name
 
 
 def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
@@ -21,7 +21,7 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
     root = Path(root)
     if not root.is_dir():
         raise SourceError(f"{root}: not a directory")
-    classes = sorted(e.name for e in os.scandir(root) if e.is_dir() and not _is_hidden(e.name))
+    classes = sorted(e.name for e in os.scandir(root) if is_folder(e) and not _is_hidden(e.name))
     found, ignored = _list_images(root, classes)
     if not found:
         raise SourceError(f"{root}: no image files ({', '.join(sorted(SUFFIXES))}) below it")
@@ -63,9 +63,9 @@ def _walk(
         for entry in entries:
             if _is_hidden(entry.name):
                 continue
-            if entry.is_dir():
+            if is_folder(entry):
                 yield from _walk(entry.path, f"{prefix}{entry.name}/", above | {here})
-            elif entry.is_file() or entry.is_symlink():
+            elif entry.is_symlink() or entry.is_file():
                 yield prefix + entry.name, entry
 
 

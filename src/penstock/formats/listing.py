@@ -1,8 +1,8 @@
 """A CSV or JSON Lines file that lists images: path, label and any columns of the user's own.
 
 `path` (also `file`, `filename` or `file_name`) is relative to the image folder. `label` holds whole
-numbers, taken as they are, or names, which are numbered in sorted order. Every other column
-becomes a column of the index.
+numbers, taken as they are, or names, which are numbered in sorted order; one that is empty is no
+label. Every other column becomes a column of the index.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
@@ -31,6 +30,7 @@ def open_listing(
     listing = Path(listing)
     root = Path(root) if root is not None else listing.parent
     table = _read_table(listing)
+    _check_text(listing, table.schema)
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if twice:
         raise SourceError(f"{listing}: the columns {twice} come twice")
@@ -71,6 +71,15 @@ def _read_table(listing: Path) -> pa.Table:
         raise SourceError(f"{listing}: {error}") from None
 
 
+def _check_text(listing: Path, schema: pa.Schema) -> None:
+    """Arrow gives bytes where text is not UTF-8."""
+    wrong = [column.name for column in schema if pa.types.is_binary(column.type)]
+    if wrong:
+        raise SourceError(
+            f"{listing}: the columns {wrong} are not all UTF-8; save the file as UTF-8"
+        )
+
+
 def _values(table: pa.Table, column: str) -> list[Any]:
     values: list[Any] = table[column].to_pylist()
     return values
@@ -107,6 +116,6 @@ def _read_labels(listing: Path, table: pa.Table) -> tuple[list[int | None], list
         return column.to_pylist(), None
     if not pa.types.is_string(column.type):
         raise SourceError(f"{listing}: labels are {column.type}, not whole numbers or names")
-    classes: list[str] = sorted(pc.unique(column.drop_null()).to_pylist())
+    classes = sorted(set(column.to_pylist()) - {None, ""})
     number = {name: label for label, name in enumerate(classes)}
-    return [None if name is None else number[name] for name in column.to_pylist()], classes
+    return [number.get(name) for name in column.to_pylist()], classes

@@ -16,6 +16,7 @@ from penstock.errors import SourceError
 BLOCK = 512
 _MAX_EXTENSION = 1 << 20  # of a pax header or a long name: far above any real one
 _REGULAR = b"\0" + b"07"
+_PASSED = {b"1": "a link", b"2": "a link", b"3": "a device", b"4": "a device", b"6": "a pipe"}
 _ZEROS = bytes(BLOCK)
 
 
@@ -32,8 +33,8 @@ def padded(size: int) -> int:
     return -(-size // BLOCK) * BLOCK
 
 
-def scan_tar(fd: int) -> Iterator[Member]:
-    """The regular members of the open archive `fd` in order; links, devices and folders are passed."""
+def scan_tar(fd: int, passed: list[str] | None = None) -> Iterator[Member]:
+    """The regular members of the open archive `fd` in order. Links and devices go to `passed`."""
     end = os.fstat(fd).st_size
     if end == 0:
         raise SourceError("not a tar archive: the file is empty")
@@ -60,12 +61,14 @@ def scan_tar(fd: int) -> Iterator[Member]:
             raise SourceError(
                 f"offset {position}: a member claims {actual} bytes, the archive ends after {end - data}"
             )
+        path = name if name is not None else _own_name(header)
         if kind in _REGULAR:
-            path = name if name is not None else _own_name(header)
             if not path.endswith("/"):  # how the oldest archives mark a folder
                 yield Member(path, data, actual)
         elif kind == b"S":
             raise SourceError(f"offset {position}: sparse members are not supported")
+        elif kind in _PASSED and passed is not None:
+            passed.append(f"{path} ({_PASSED[kind]})")
         position = data + padded(actual)
         name = size = None
 

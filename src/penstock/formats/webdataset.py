@@ -136,7 +136,9 @@ class WebDatasetSource:
     @property
     def files(self) -> Mapping[str, Sequence[int]]:
         return {
-            tar.path.name: range(*np.searchsorted(self.tar_of, [k, k + 1]).tolist())
+            name_below(self.root, tar.path): range(
+                *np.searchsorted(self.tar_of, [k, k + 1]).tolist()
+            )
             for k, tar in enumerate(self.tars)
         }
 
@@ -159,7 +161,9 @@ class WebDatasetSource:
         rows = self.members[self.starts[i] : self.starts[i + 1]].tolist()
         sample = self.read(i)
         offsets = {self.fields[number]: offset for number, offset, _ in rows}
-        return Located(sample, tar.path.name, {name: offsets[name] for name in sample})
+        return Located(
+            sample, name_below(self.root, tar.path), {name: offsets[name] for name in sample}
+        )
 
 
 def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
@@ -168,10 +172,12 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
     tars, names, tar_of, starts = [], [], array("i"), array("q", [0])
     members, numbers = array("q"), dict[str, int]()
     seen: set[str] = set()
+    ignored: list[str] = []
     for k, tar_path in enumerate(paths):
         tar = PlainFile(tar_path)
         tars.append(tar)
-        for group in _scan(tar):
+        passed: list[str] = []
+        for group in _scan(tar, passed):
             if group.key in seen:
                 raise SourceError(
                     f"{tar_path}: the key {printable(group.key)} is in another tar too"
@@ -182,23 +188,25 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
             for name, member in group.members.items():
                 members.extend((numbers.setdefault(name, len(numbers)), member.offset, member.size))
             starts.append(len(members) // 3)
+        ignored += [f"{tar_path.name}/{name}" for name in passed]
     if not names:
         raise SourceError(f"{path}: no samples in its {len(tars)} tars")
     return WebDatasetSource(
-        root=paths[0].parent,
+        root=find_root(paths),
         tars=tars,
         names=names,
         tar_of=np.array(tar_of),
         starts=np.array(starts),
         members=np.array(members, np.int64).reshape(-1, 3),
         fields=list(numbers),
+        ignored=ignored,
     )
 
 
-def _scan(tar: PlainFile) -> Iterator[Group]:
+def _scan(tar: PlainFile, passed: list[str]) -> Iterator[Group]:
     fd = tar.open()
     try:
-        yield from group_members(scan_tar(fd))
+        yield from group_members(scan_tar(fd, passed))
     except SourceError as error:
         raise SourceError(f"{tar.path}: {error}") from None
     finally:
@@ -220,3 +228,18 @@ def find_tars(path: str | os.PathLike[str]) -> list[Path]:
     if not tars:
         raise SourceError(f"{text}: no .tar files in it")
     return tars
+
+
+def find_root(tars: Sequence[Path]) -> Path:
+    """The folder that all tars lie in or below."""
+    folders = {tar.parent for tar in tars}
+    if len(folders) == 1:
+        return folders.pop()
+    return Path(os.path.commonpath([folder.resolve() for folder in folders]))
+
+
+def name_below(root: Path, tar: Path) -> str:
+    """The name of a tar as an index has it: its path from `root`."""
+    if tar.parent == root:
+        return tar.name
+    return (tar.parent.resolve() / tar.name).relative_to(root.resolve()).as_posix()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from PIL import Image
 
@@ -68,7 +70,21 @@ def _check_with_pillow(data: bytes) -> None:
         with Image.open(io.BytesIO(data)) as image:
             image.load()
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise SourceError(f"does not decode: {error}") from None
+        raise SourceError(f"does not decode: {say_why(error)}") from None
+
+
+def say_why(error: Exception) -> str:
+    """What Pillow says, without the address of the buffer that it read."""
+    return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", str(error))
+
+
+def _drop_infinite(value: Any) -> Any:
+    """Infinities and NaN as null, since JSON has no numbers for them; the index keeps them."""
+    if isinstance(value, dict):
+        return {name: _drop_infinite(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_drop_infinite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def shard_fields(sample: Sample) -> dict[str, bytes]:
@@ -81,7 +97,8 @@ def shard_fields(sample: Sample) -> dict[str, bytes]:
     if sample.label is not None:
         fields.setdefault("cls", b"%d" % sample.label)
     if sample.columns:
-        text = json.dumps(dict(sample.columns), ensure_ascii=False, default=str)
+        columns = _drop_infinite(dict(sample.columns))
+        text = json.dumps(columns, ensure_ascii=False, default=str, allow_nan=False)
         fields.setdefault("json", text.encode())
     for name, sizes in sample.frames.items():
         fields.setdefault(name + FRAMES, json.dumps(list(sizes)).encode())

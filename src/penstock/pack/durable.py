@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 
@@ -21,11 +22,15 @@ def temporary_name(path: Path) -> Path:
 
 
 def write_durable(path: Path, data: bytes) -> None:
-    """Replaces `path` by `data` at one stroke."""
-    temporary = temporary_name(path)
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    """Replaces `path` by `data` at one stroke, whoever else may be writing it."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)

@@ -8,26 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PackError, SourceChangedError, SourceError
 from penstock.formats.detect import find_format, open_source
-from penstock.formats.files import ImageFiles
+from penstock.formats.files import MISSING, ImageFiles
 from penstock.formats.names import printable
 from penstock.formats.pread import pread_all
 from penstock.formats.source import PlacedSource
 from penstock.formats.tar import scan_tar
 from penstock.formats.webdataset import (
     Group,
+    find_root,
     find_tars,
     group_members,
+    name_below,
     parse_cls,
     parse_frames,
     printable_key,
@@ -45,7 +50,11 @@ from penstock.pack.shard import ShardResult, assemble_manifest, write_index
 from penstock.sample import is_image_field, is_video_field
 
 _PIECE = 8 << 20
+_SHOWN = 5
+_log = logging.getLogger("penstock")
 _Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
+Rejected = Sequence[tuple[str, str]]
 
 
 def index_dataset(
@@ -68,10 +77,10 @@ def index_dataset(
         raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
     if (format or find_format(path)[0]) == "webdataset":
         tars = find_tars(path)
-        return _index_tars(tars, tars[0].parent, out, workers, watcher)
+        return _index_tars(tars, out, on_error, workers, watcher)
     source = open_source(path, format=format)
     if isinstance(source, ImageFiles):
-        return index_files(source, _prepare(out, source.root), watcher=watcher)
+        return _index_listed(source, _prepare(out, source.root), on_error, watcher)
     if not isinstance(source, PlacedSource):
         raise SourceError(
             f"{path}: its samples do not lie contiguous in files, so that it cannot be indexed "
@@ -90,32 +99,61 @@ def index_source(
 ) -> Manifest:
     """Indexes an open source, a shard for each of its files, rows in the order of their bytes."""
     check_column_names(source.columns.names)
-    target = _prepare(out, source.root)
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
-    job = _Job(source, target, progress)
-    results = _run(job.index_file, list(job.files), workers)
-    if job.rejected and (on_error == "raise" or not any(r.record.samples for r in results)):
-        lines = [f"  {printable(source.names[i])}: {reason}" for i, reason in sorted(job.rejected)]
-        for result in results:
-            (target / result.record.index.file).unlink()
-        raise PackError(
-            f"{len(lines)} of {len(source.names)} samples cannot be indexed:\n"
-            + "\n".join(lines)
-            + "\nNothing was written. Leave them out with on_error='skip' (--on-error skip)."
-        )
-    if job.rejected:
-        entries = [
-            {"name": source.names[i], "reason": reason} for i, reason in sorted(job.rejected)
-        ]
-        text = "".join(json.dumps(entry) + "\n" for entry in entries)
-        write_durable(target / REJECTED, text.encode())
-    return _finish(results, source.root, target, source.classes)
+    with _open_target(_prepare(out, source.root)) as target:
+        job = _Job(source, target, progress)
+        results = _run(job.index_file, list(job.files), workers)
+        rejected = [(source.names[i], reason) for i, reason in sorted(job.rejected)]
+        if rejected and (on_error == "raise" or not any(r.record.samples for r in results)):
+            raise _refusal(rejected, len(source.names), on_error)
+        return _finish(results, source.root, target.folder, source.classes, rejected)
+
+
+def _refusal(rejected: Rejected, total: int, on_error: str) -> PackError:
+    lines = [f"  {printable(name)}: {reason}" for name, reason in rejected]
+    advice = (
+        " Leave them out with on_error='skip' (--on-error skip)." if on_error == "raise" else ""
+    )
+    return PackError(
+        f"{len(lines)} of {total} samples cannot be indexed:\n"
+        + "\n".join(lines)
+        + f"\nNothing was written.{advice}"
+    )
+
+
+@contextmanager
+def _open_target(folder: Path) -> Iterator[_Target]:
+    """The folder for index and manifest. Leaving it with an error removes what was written."""
+    target = _Target(folder)
+    try:
+        yield target
+    except BaseException:
+        for path in target.made:
+            path.unlink(missing_ok=True)
+        raise
+
+
+@dataclass
+class _Target:
+    folder: Path
+    made: list[Path] = field(default_factory=list)
+
+    def write(self, index: IndexBuilder, stem: str, data: FileRecord) -> ShardResult:
+        """Writes an index. What lies there already is replaced only if it is an index of ours."""
+        path = self.folder / f"{stem}.arrow"
+        if path.exists() and not is_index(path):
+            raise PackError(
+                f"{path}: exists and is not an index; move it away, or index with --out"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.made.append(path)
+        return write_index(index, path, data, f"{stem}.arrow")
 
 
 @dataclass
 class _Job:
     source: PlacedSource
-    target: Path
+    target: _Target
     progress: ProgressCounter
     rejected: list[tuple[int, str]] = field(default_factory=list)
 
@@ -136,7 +174,7 @@ class _Job:
                 self.rejected.append((i, str(error)))
             self.progress.add(1, int(self.source.sizes[i]))
         data = _hash_data(self.source.root / name, name)
-        return write_index(index, _index_path(self.target, name), data)
+        return self.target.write(index, name, data)
 
     def _add_sample(self, index: IndexBuilder, i: int, name: str) -> None:
         sample, file, offsets = self.source.locate(i)
@@ -157,21 +195,44 @@ def _prepare(out: str | os.PathLike[str] | None, root: Path) -> Path:
 
 
 def _run(
-    index_one: Callable[[_Part], ShardResult], parts: Sequence[_Part], workers: int | None
-) -> list[ShardResult]:
+    index_one: Callable[[_Part], _Result], parts: Sequence[_Part], workers: int | None
+) -> list[_Result]:
     with ThreadPoolExecutor(workers or count_cores()) as pool:
         return list(pool.map(index_one, parts))
 
 
 def _finish(
-    results: list[ShardResult], root: Path, target: Path, classes: Sequence[str] | None = None
+    results: list[ShardResult],
+    root: Path,
+    target: Path,
+    classes: Sequence[str] | None,
+    rejected: Rejected,
 ) -> Manifest:
+    _write_rejected(rejected, target)
     same = root.resolve() == target.resolve()
     manifest = assemble_manifest(
         results, classes=classes, root="." if same else str(root.resolve())
     )
     write_manifest(manifest, target / MANIFEST)
     return manifest
+
+
+def _write_rejected(rejected: Rejected, target: Path) -> None:
+    if rejected:
+        entries = [{"name": name, "reason": reason} for name, reason in rejected]
+        text = "".join(json.dumps(entry) + "\n" for entry in entries)
+        write_durable(target / REJECTED, text.encode())
+
+
+def _index_listed(
+    source: ImageFiles, target: Path, on_error: str, watcher: Watcher | None
+) -> Manifest:
+    missing = [name for name, t in zip(source.names, source.mtimes, strict=True) if t == MISSING]
+    if on_error == "raise" or len(missing) in (0, len(source.names)):
+        return index_files(source, target, watcher=watcher)
+    _write_rejected([(name, f"no such file below {source.root}") for name in missing], target)
+    there = source.take(np.flatnonzero(source.mtimes != MISSING).tolist())
+    return index_files(there, target, watcher=watcher)
 
 
 def _hash_data(path: Path, name: str) -> FileRecord:
@@ -183,24 +244,48 @@ def _hash_data(path: Path, name: str) -> FileRecord:
     return FileRecord(name, size, digest.hexdigest())
 
 
+class _TarPart(NamedTuple):
+    """What became of one tar."""
+
+    shard: ShardResult
+    keys: list[str]
+    rejected: list[tuple[str, str]]
+
+
 def _index_tars(
     tars: list[Path],
-    root: Path,
     out: str | os.PathLike[str] | None,
+    on_error: str,
     workers: int | None,
     watcher: Watcher | None,
 ) -> Manifest:
-    target = _prepare(out, root)
     for tar in tars:
         _check_plain(tar)
+    root = find_root(tars)
     progress = ProgressCounter(len(tars), sum(tar.stat().st_size for tar in tars), watcher)
+    with _open_target(_prepare(out, root)) as target:
 
-    def index_one(tar: Path) -> ShardResult:
-        result = _index_tar(tar, target)
-        progress.add(1, tar.stat().st_size)
-        return result
+        def index_one(tar: Path) -> _TarPart:
+            part = _index_tar(tar, name_below(root, tar), target, on_error)
+            progress.add(1, tar.stat().st_size)
+            return part
 
-    return _finish(_run(index_one, tars, workers), root, target)
+        parts = _run(index_one, tars, workers)
+        _check_keys(tars, parts)
+        rejected = [entry for part in parts for entry in part.rejected]
+        if not any(part.shard.record.samples for part in parts):
+            if rejected:
+                raise _refusal(rejected, len(rejected), on_error)
+            raise SourceError(f"{tars[0]}: no samples in the {len(tars)} tars from this one on")
+        return _finish([part.shard for part in parts], root, target.folder, None, rejected)
+
+
+def _check_keys(tars: list[Path], parts: list[_TarPart]) -> None:
+    seen: set[str] = set()
+    for tar, part in zip(tars, parts, strict=True):
+        if twice := next((key for key in part.keys if key in seen), None):
+            raise SourceError(f"{tar}: the key {printable(twice)} is in another tar too")
+        seen.update(part.keys)
 
 
 def _check_plain(tar: Path) -> None:
@@ -210,18 +295,31 @@ def _check_plain(tar: Path) -> None:
         )
 
 
-def _index_tar(tar: Path, target: Path) -> ShardResult:
-    index = IndexBuilder(pa.schema([]))
+def _index_tar(tar: Path, name: str, target: _Target, on_error: str) -> _TarPart:
+    index, keys = IndexBuilder(pa.schema([])), list[str]()
+    rejected: list[tuple[str, str]] = []
+    passed: list[str] = []
     fd = os.open(tar, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for group in group_members(scan_tar(fd)):
-            _add_group(index, fd, tar.name, group)
+        for group in group_members(scan_tar(fd, passed)):
+            keys.append(group.key)
+            try:
+                _add_group(index, fd, name, group)
+            except SourceError as error:
+                if on_error == "raise":
+                    raise
+                rejected.append((printable_key(group.key), str(error)))
     except SourceError as error:
         raise SourceError(f"{tar}: {error}") from None
     finally:
         os.close(fd)
-    data = _hash_data(tar, tar.name)
-    return write_index(index, _index_path(target, tar.stem), data)
+    if passed:
+        shown = ", ".join(map(printable, passed[:_SHOWN]))
+        _log.warning(
+            "%s: %d members are no files and not in the index: %s", tar, len(passed), shown
+        )
+    data = _hash_data(tar, name)
+    return _TarPart(target.write(index, name.removesuffix(".tar"), data), keys, rejected)
 
 
 def _add_group(index: IndexBuilder, fd: int, file: str, group: Group) -> None:
@@ -244,11 +342,3 @@ def _describe(name: str, data: bytes, frames: Sequence[int]) -> ImageNote | None
     except SourceError:
         pass
     return None
-
-
-def _index_path(target: Path, stem: str) -> Path:
-    """Where an index goes. What lies there already is replaced only if it is an index of ours."""
-    path = target / f"{stem}.arrow"
-    if path.exists() and not is_index(path):
-        raise PackError(f"{path}: exists and is not an index; move it away, or index with --out")
-    return path

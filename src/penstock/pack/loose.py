@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from penstock.errors import SourceError
-from penstock.formats.files import ImageFiles
+from penstock.formats.files import MISSING, ImageFiles
 from penstock.formats.names import printable
 from penstock.pack.cores import count_cores
 from penstock.pack.describe import describe_image
@@ -26,6 +26,7 @@ def index_files(source: ImageFiles, target: Path, *, watcher: Watcher | None = N
     The manifest's recipe has the digest of the files, unless one could not be read this time.
     """
     _check_names(source)
+    _check_there(source)
     target.mkdir(parents=True, exist_ok=True)
     unread: list[str] = []
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
@@ -64,6 +65,14 @@ def _check_names(source: ImageFiles) -> None:
             raise SourceError(
                 f"{printable(name)}: the name is not UTF-8; rename it, or pack the folder"
             )
+
+
+def _check_there(source: ImageFiles) -> None:
+    missing = [name for name, t in zip(source.names, source.mtimes, strict=True) if t == MISSING]
+    if missing:
+        raise SourceError(
+            f"{source.root / missing[0]}: no such file ({len(missing)} of {len(source.names)} are missing)"
+        )
 
 
 def _add_file(index: IndexBuilder, source: ImageFiles, row: int) -> bool:

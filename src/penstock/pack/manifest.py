@@ -70,7 +70,7 @@ def read_manifest(folder: Path) -> Manifest:
         if size > _MAX_BYTES:
             raise CorruptError(f"{path}: {size} bytes is too large for a manifest")
         content = json.loads(path.read_bytes(), parse_constant=_refuse)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise CorruptError(
             f"{path}: no manifest; packing was not finished, or this is no data set"
         ) from None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from penstock.errors import PackError
 from penstock.formats.webdataset import FRAMES
+from penstock.pack.describe import shard_fields
 from penstock.sample import Sample
 
 Classes = Sequence[str] | None
@@ -14,8 +15,8 @@ _LABEL_DIGITS = 5  # so that numbers in the place of class names sort as they co
 
 
 def data_fields(sample: Sample) -> dict[str, bytes]:
-    """The fields that are not made of the label or of the frames' sizes."""
-    return {n: d for n, d in sample.items() if n != "cls" and not n.endswith(FRAMES)}
+    """The fields that are not made of the label or of the frames' sizes; `json` has the columns."""
+    return {n: d for n, d in shard_fields(sample).items() if n != "cls" and not n.endswith(FRAMES)}
 
 
 def class_name(label: int, classes: Classes) -> str:

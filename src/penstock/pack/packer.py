@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from penstock.errors import CorruptError, PackError, SourceChangedError, SourceError
-from penstock.formats.detect import open_source
+from penstock.formats.detect import find_format, open_source
 from penstock.formats.names import printable
 from penstock.formats.source import Source
 from penstock.pack import workshop as ws
@@ -34,7 +34,7 @@ from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
 from penstock.pack.progress import ProgressCounter, Watcher
-from penstock.pack.recognise import find_changed
+from penstock.pack.recognise import find_changed, find_damaged
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
 
@@ -109,9 +109,23 @@ def pack_dataset(
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; it must be at least 1")
     if isinstance(source, (str, os.PathLike)):
+        if listing is None:
+            _check_outside(Path(source), Path(destination), format)
         source = open_source(source, listing=listing, format=format)
     check_column_names(source.columns.names)
     return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
+
+
+def _check_outside(source: Path, destination: Path, format: str | None) -> None:
+    """A destination below an image folder would be one of its classes the next time."""
+    place = destination.resolve()
+    if not source.is_dir() or source.resolve() not in (place, *place.parents):
+        return
+    if (format or find_format(source)[0]) == "folder":
+        raise PackError(
+            f"{destination}: lies inside the image folder {source}, where it would be taken for a class; "
+            "choose a folder outside of it"
+        )
 
 
 def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:
@@ -278,11 +292,13 @@ class _Job:
 
 def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
     lines = [f"  {job.name(row)}: {reason}" for row, reason in bad]
+    rest = ", or pack the rest with on_error='skip' (--on-error skip)"
+    if job.options.on_error == "skip":
+        rest = "; there is nothing else to pack"
     return PackError(
         f"{len(lines)} of {len(job.source.names)} files cannot be packed:\n"
         + "\n".join(lines)
-        + "\nNothing was written. Mend or remove them, or pack the rest with on_error='skip' "
-        "(--on-error skip)."
+        + f"\nNothing was written. Mend or remove them{rest}."
     )
 
 
@@ -313,6 +329,11 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
         raise PackError(
             f"{destination}: already holds a data set made from another source or with other "
             "options; choose another folder or remove it"
+        )
+    if damaged := find_damaged(destination, manifest):
+        raise PackError(
+            f"{destination}: already holds this data set, but {damaged}; `penstock verify` lists what is wrong. "
+            "Remove the folder to pack it again"
         )
     names = {name for name, _ in rejected}
     if changed := find_changed(job.source, job.read, destination, manifest, names):

@@ -1,4 +1,4 @@
-"""Whether a source is still what a finished data set was packed from.
+"""Whether a finished data set is still there, and its source still what it was packed from.
 
 Guaranteed: a file that was written, or moved into its place, after the data set was finished is compared by its
 content, whatever time it claims; one that was merely touched does no harm.
@@ -55,6 +55,18 @@ def find_changed(
             if not same:
                 pool.shutdown(cancel_futures=True)
                 return source.names[row]
+    return None
+
+
+def find_damaged(destination: Path, manifest: Manifest) -> str | None:
+    """What is wrong with a file of the data set that is gone or has another size, if there is one."""
+    for shard in manifest.shards:
+        for record in filter(None, (shard.index, shard.data)):
+            path = destination / record.file
+            if not path.is_file():
+                return f"{record.file} is missing"
+            if (size := path.stat().st_size) != record.bytes:
+                return f"{record.file} has {size} bytes, the manifest says {record.bytes}"
     return None
 
 

@@ -112,13 +112,18 @@ def _write_sample(file: _HashedFile, index: IndexBuilder, name: str, described: 
         file.write(padding(len(data)))
 
 
-def write_index(index: IndexBuilder, path: Path, data: FileRecord | None) -> ShardResult:
-    """Writes the index of the data file `data`: with that, the shard exists. None for loose files."""
+def write_index(
+    index: IndexBuilder, path: Path, data: FileRecord | None, name: str | None = None
+) -> ShardResult:
+    """Writes the index of the data file `data`: with that, the shard exists. None for loose files.
+
+    `name` is that of the index in the manifest, where it does not lie beside it.
+    """
     table = index.finish()
     encoded = encode_index(table)
     write_durable(path, encoded)
     digest = hashlib.sha256(encoded).hexdigest()
-    record = ShardRecord(len(index), FileRecord(path.name, len(encoded), digest), data)
+    record = ShardRecord(len(index), FileRecord(name or path.name, len(encoded), digest), data)
     return ShardResult(record, field_names(table.schema), index.kinds)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from PIL import Image
 
 from penstock.errors import SourceError
+from penstock.pack.describe import say_why
 from penstock.sample import Sample, is_image_field
 
 
@@ -51,7 +52,7 @@ def _shrink_image(data: bytes, shrink: Shrink) -> bytes | None:
                 return None
             pixels = image.convert("L" if image.mode == "L" else "RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise SourceError(f"does not decode: {error}") from None
+        raise SourceError(f"does not decode: {say_why(error)}") from None
     out = io.BytesIO()
     pixels.resize(size, Image.Resampling.BICUBIC).save(out, "JPEG", quality=shrink.quality)
     return out.getvalue()

@@ -1,10 +1,13 @@
-"""Writing an image folder: a directory per class, and beside each image its other fields.
+"""Writing an image folder: a directory per class, empty ones too, and beside each image its other fields.
+
+A dot that would hide a file or a folder, so that it is not read back, is written as `%2E`.
 
 Videos are written as 20BN has them: `frames/<id>/00001.jpg` and so on, with `list.csv` of `id;label`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,10 +25,15 @@ def _safe_path(key: str) -> str:
     return make_key(path) if "\0" in path or any(p in ("", ".", "..") for p in parts) else path
 
 
+def _show_all(path: str) -> str:
+    """The path with no part of it hidden."""
+    return re.sub(r"(?<![^/])\.", "%2E", path)
+
+
 def _safe_name(name: str) -> str:
     """The name of a class as that of a folder."""
     is_safe = name not in ("", ".", "..") and "/" not in name and "\0" not in name
-    return name if is_safe else make_key(name).replace("/", "%2F")
+    return _show_all(name if is_safe else make_key(name).replace("/", "%2F"))
 
 
 def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
@@ -37,15 +45,22 @@ def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> in
         if videos:
             lines.append(_write_frames(sample, videos[0], place / "frames" / path, classes))
         else:
-            if sample.label is not None:
-                folder = _safe_name(class_name(sample.label, classes))
-                path = path if path.startswith(f"{folder}/") else f"{folder}/{path}"
-            for field, data in data_fields(sample).items():
-                write_new(place / f"{path}.{field}", data)
+            _write_image(sample, place, _show_all(path), classes)
         count += 1
     if lines:
         write_new(place / "list.csv", "".join(lines).encode())
+    else:
+        for name in classes or ():
+            (place / _safe_name(name)).mkdir(exist_ok=True)
     return count
+
+
+def _write_image(sample: Sample, place: Path, path: str, classes: Classes) -> None:
+    if sample.label is not None:
+        folder = _safe_name(class_name(sample.label, classes))
+        path = path if path.startswith(f"{folder}/") else f"{folder}/{path}"
+    for field, data in data_fields(sample).items():
+        write_new(place / f"{path}.{field}", data)
 
 
 def _write_frames(sample: Sample, field: str, folder: Path, classes: Classes) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import pickle
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def write_lmdb(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
             writer.put(b"%08d" % (count - 1), encode_datapoint(sample))
         keys = [b"%08d" % i for i in range(count)]
         writer.put(b"__keys__", pickle.dumps(keys, protocol=3))
-        writer.commit()
+        writer.finish()
         return count
     finally:
         writer.close()
@@ -86,11 +87,12 @@ class _Writer:
             import lmdb
         except ImportError:
             raise MissingExtraError("lmdb", "lmdb") from None
-        self._full = lmdb.MapFullError
+        self._full, self._error = lmdb.MapFullError, lmdb.Error
         self._size = _FIRST_SIZE
-        self._environment = lmdb.open(
-            os.fspath(place), subdir=False, map_size=self._size, lock=False, readahead=False
-        )
+        with self._named_errors():
+            self._environment = lmdb.open(
+                os.fspath(place), subdir=False, map_size=self._size, lock=False, readahead=False
+            )
         self._waiting: list[tuple[bytes, bytes]] = []
         self._bytes = 0
 
@@ -102,18 +104,33 @@ class _Writer:
 
     def commit(self) -> None:
         """Writes what is waiting; a map that is full is doubled first."""
-        while True:
-            try:
-                with self._environment.begin(write=True) as transaction:
-                    for key, value in self._waiting:
-                        transaction.put(key, value, append=True)
-            except self._full:
+        with self._named_errors():
+            while not self._put_waiting():
                 self._size *= 2
                 self._environment.set_mapsize(self._size)
-            else:
-                self._waiting, self._bytes = [], 0
-                return
+        self._waiting, self._bytes = [], 0
+
+    def _put_waiting(self) -> bool:
+        try:
+            with self._environment.begin(write=True) as transaction:
+                for key, value in self._waiting:
+                    transaction.put(key, value, append=True)
+        except self._full:
+            return False
+        return True
+
+    def finish(self) -> None:
+        """Writes the rest, and makes it survive a power cut."""
+        self.commit()
+        with self._named_errors():
+            self._environment.sync(True)
 
     def close(self) -> None:
-        self._environment.sync(True)
         self._environment.close()
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._error as error:
+            raise PackError(f"the LMDB database cannot be written: {error}") from None

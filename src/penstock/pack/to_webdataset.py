@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-from penstock.formats.webdataset import FRAMES
+from penstock.pack.describe import shard_fields
 from penstock.pack.outgoing import Classes
 from penstock.pack.tar import END, member_header, padding
 from penstock.sample import Sample
@@ -27,12 +26,7 @@ def write_webdataset(samples: Iterable[Sample], place: Path, classes: Classes) -
                     _end_tar(file)
                 file = open(place / f"shard-{number:06d}.tar", "xb")  # noqa: SIM115
                 number += 1
-            fields = dict(sample.fields)
-            if sample.label is not None:
-                fields.setdefault("cls", b"%d" % sample.label)
-            for name, sizes in sample.frames.items():
-                fields.setdefault(name + FRAMES, json.dumps(list(sizes)).encode())
-            for name, data in fields.items():
+            for name, data in shard_fields(sample).items():
                 header = member_header(f"{sample.key}.{name}", len(data))
                 file.write(header + data + padding(len(data)))
             count += 1

@@ -38,6 +38,8 @@ class Finished:
 @contextmanager
 def open_workshop(destination: Path) -> Iterator[Path]:
     """The workshop of `destination`, made if need be, and held against a second packer."""
+    if destination.is_symlink() and not destination.exists():
+        raise PackError(f"{destination}: is a link to nowhere; remove it or choose another folder")
     if destination.exists() and not destination.is_dir():
         raise PackError(f"{destination}: exists and is not a folder")
     workshop = destination / FOLDER
