@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock import Flow
 from penstock.errors import SourceError, WorkerError
 from run.contract import COUNT, FlowContract, read
-from run.functions import is_even, pair, record, shaped, square
+from run.functions import fail_on_threes, is_even, pair, record, shaped, square
 
 Sizes = st.integers(0, 60)
 
@@ -34,6 +34,23 @@ class TestMap(FlowContract):
 
     def expect(self) -> list[Any]:
         return [n * n for n in range(COUNT)]
+
+
+class TestMapThatSkips(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(fail_on_threes, on_error="skip")
+
+    def expect(self) -> list[Any]:
+        return [n for n in range(COUNT) if n % 3]
+
+
+class TestBatchesOfMapThatSkips(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(fail_on_threes, on_error="skip").shuffle(4).batch(3)
+
+    def expect(self) -> list[Any]:
+        kept = [n for n in range(COUNT) if n % 3]
+        return read(Flow.of(kept).shuffle(4).batch(3))
 
 
 class TestMapField(FlowContract):

@@ -45,7 +45,11 @@ class Map(Stage):
     on_error: OnError
     seed: int
     start: str | None
-    seeks = True
+
+    @property
+    def seeks(self) -> bool:  # type: ignore[override]
+        """With errors skipped, which output an input becomes depends on those before it."""
+        return self.on_error != "skip"
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         with opened(inputs[0], at) as items:
