@@ -152,6 +152,37 @@ def test_a_restarted_sender_goes_on_where_the_receiver_is(address: str) -> None:
     assert 5 <= sender.join() <= 7
 
 
+def test_a_sender_that_ends_twice_under_its_name_has_ended_once(address: str) -> None:
+    sent: list[int] = []
+
+    def end_twice(n: int) -> int:
+        if n == 105:
+            for _ in range(2):
+                sent.append(Sender(Flow.of(range(5)), address, name="reader-1").join())
+        return n
+
+    other = Sender(Flow.of(range(100, 110)).map(end_twice), address)
+    assert sorted(Flow.receive(address, senders=2)) == [*range(5), *range(100, 110)]
+    assert other.join() == 10 and sent == [5, 0]
+
+
+def test_a_sender_whose_name_is_taken_over_is_told(address: str) -> None:
+    taken_over = threading.Event()
+    flow = Flow.of(range(20)).map(lambda n: n if n < 3 else (taken_over.wait(30), n)[1])
+    first = Sender(flow, address, name="reader-1")
+    received = iter(Flow.receive(address, buffer=4))
+    assert [next(received) for _ in range(3)] == [0, 1, 2]
+    second = Sender(Flow.of(range(20)), address, name="reader-1")
+    assert next(received) == 3
+    taken_over.set()
+    error = first.join()
+    assert isinstance(error, ReceiverLostError) and "another one came under the same name" in str(
+        error
+    )
+    assert list(received) == list(range(4, 20))
+    assert second.join() == 17
+
+
 def receive_endlessly(address: str, reached: Any) -> None:
     for n in Flow.receive(address, senders=None):
         if n == 20:
