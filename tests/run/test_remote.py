@@ -69,6 +69,16 @@ def test_arrays_of_every_kind_arrive_unchanged(address: str) -> None:
     received[0][:] = 0  # the consumer's own, to write to
 
 
+def test_a_buffer_that_the_source_uses_again_is_sent_as_it_was(address: str) -> None:
+    buffer = np.zeros(300_000, np.int32)
+    flow = Flow.of(range(20)).map(lambda n: (buffer.fill(n), buffer)[1])
+    sender = Sender(flow, address)
+    assert [np.unique(array).tolist() for array in Flow.receive(address)] == [
+        [n] for n in range(20)
+    ]
+    assert sender.join() == 20
+
+
 def test_several_senders_end_together(address: str) -> None:
     senders = [Sender(Flow.of(range(n, n + 50)), address) for n in (0, 100, 200)]
     received = list(Flow.receive(address, senders=3))

@@ -53,7 +53,7 @@ def _send_all(links: _Links, items: Items) -> int:
         if socket is None:
             log.info("all receivers have left after %d items", count)
             return count
-        socket.send_multipart([b"I", *frames], copy=False)
+        socket.send_multipart([b"I", *frames])  # copies: the next item may be in the same memory
         count += 1
     links.send_last(b"E", b"")
     links.wait_goodbyes()
