@@ -337,6 +337,17 @@ def test_choose_follows_the_weights_and_stops_when_one_ends() -> None:
     assert 2800 < sum(flow.take(4000)) < 3200
 
 
+@pytest.mark.parametrize("position", [0, 5])
+def test_a_filled_cache_is_resumed_by_an_empty_one(position: int) -> None:
+    filled, empty = (Flow.of(range(10)).shuffle(seed=1).cache() for _ in range(2))
+    whole = list(filled)
+    filled.set_epoch(1)
+    begun = iter(filled)
+    assert [next(begun) for _ in range(position)] == whole[:position]
+    empty.load_state_dict(filled.state_dict())
+    assert list(begun) == list(empty) == whole[position:]
+
+
 def test_fixed_size_goes_on_where_the_epoch_before_stopped() -> None:
     flow = Flow.of(range(5)).fixed_size(3)
     epochs = []

@@ -175,7 +175,7 @@ class Flow:
         return self._then(Repeat(times, self.length()))
 
     def cache(self) -> Flow:
-        """Keep the items of the first complete pass in memory and give those from then on."""
+        """Keep the items of the first complete pass in memory: every epoch is like epoch 0."""
         return self._then(Cache())
 
     # Batches
