@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -251,6 +253,19 @@ def test_a_prefetched_receiver_without_senders_can_be_left(address: str) -> None
     flow = Flow.of([1]).concat(Flow.receive(address)).prefetch(2).prefetch(2)
     assert next(iter(flow)) == 1
     assert threading.active_count() == thread_count
+
+
+def test_a_stop_that_a_forked_process_sets_is_not_its_parents() -> None:
+    stop = Stop()
+    pid = os.fork()
+    if not pid:
+        stop.set()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    poll = select.poll()
+    poll.register(stop.fd, select.POLLIN)
+    assert not stop.is_set() and not poll.poll(0)
+    stop.close()
 
 
 def send_endlessly(address: str) -> None:

@@ -338,6 +338,18 @@ def test_an_iterator_alive_at_exit_does_not_hold_the_interpreter(flow: str) -> N
     assert script.communicate(timeout=30) == ("0\n", "")
 
 
+def test_a_process_forked_in_the_loop_may_end_without_harm_to_it() -> None:
+    script = run_script(
+        "for n in Flow.of(range(500)).map(abs, 2, start='fork'):\n"
+        "    if n == 20:\n"
+        "        pid = os.fork()\n"
+        "        if not pid: sys.exit(0)\n"
+        "        os.waitpid(pid, 0)\n"
+        "print(n)"
+    )
+    assert script.communicate(timeout=30)[0] == "499\n"
+
+
 def list_shared_memory() -> set[str]:
     """Names in shared memory, but for the semaphores of pools that other tests have at this moment."""
     return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.")}
