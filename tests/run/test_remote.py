@@ -362,6 +362,15 @@ def test_the_wire_keeps_every_plain_value(value: Any) -> None:
     assert decode_item(encode_item(value)) == value
 
 
+def test_empty_text_goes_over_the_wire_as_it_is() -> None:
+    for value in (np.str_(""), np.bytes_(b"")):
+        received = decode_item(encode_item(value))
+        assert received == value and type(received) is type(value)
+    assert decode_item([b'["a","<U0",[2]]', b""]).tolist() == ["", ""]
+    with pytest.raises(ValueError, match="<U0 in 4 bytes"):
+        decode_item([b'["s","<U0","61000000"]'])
+
+
 def test_images_go_through_a_whole_pipeline(address: str) -> None:
     sender = Sender(Flow.of(range(10)).map(make_image, 2, start="fork"), address)
     batches = list(Flow.receive(address).batch(4))
