@@ -231,8 +231,10 @@ def test_an_item_that_cannot_reach_a_worker_is_an_error_with_a_position() -> Non
         [np.arange(7), np.zeros((0, 3)), np.float32(1.5)],
         [np.arange(400_000).reshape(100, 4000)[::-2, ::3], np.asfortranarray(np.ones((300, 200)))],
         [np.full(300, n, np.int64) for n in range(300)],
+        np.zeros(10, "M8[ns]"),
+        (np.arange(100).view("m8[s]"), np.zeros((40, 50), "M8[D]").T, np.array(1, "M8[D]")),
     ],
-    ids=["bytes", "text", "small", "strided", "many"],
+    ids=["bytes", "text", "small", "strided", "many", "time", "times"],
 )
 def test_any_value_crosses_both_ways_unchanged(value: Any) -> None:
     flow = Flow.of([value] * 12).map(lambda item: item, 2, buffer=12, start="fork")
