@@ -22,6 +22,7 @@ from penstock import Flow
 from penstock.errors import WorkerError
 from run.contract import COUNT, FlowContract, read
 from run.functions import (
+    Broken,
     die_on_seven,
     draw,
     draw_globals,
@@ -59,6 +60,13 @@ class RunnerContract(FlowContract):
         flow = iter(self.make(range(COUNT), fail_on_seven))
         if self.ordered:
             assert list(islice(flow, 7)) == list(range(7))
+
+    def test_what_came_before_an_error_of_the_source_was_given(self) -> None:
+        given: list[Any] = []
+        with pytest.raises(OSError, match="the disk is gone"):
+            given.extend(iter(self.make(Broken(), buffer=4)))
+        if self.ordered:
+            assert given == [n * n for n in range(10)]
 
     def test_failed_items_can_be_skipped(self, caplog: pytest.LogCaptureFixture) -> None:
         flow = self.make(range(COUNT), fail_on_seven, on_error="skip")

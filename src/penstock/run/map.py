@@ -112,6 +112,7 @@ def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Itera
     wake each other less often, which is most of what a small item costs.
     """
     finished: dict[int, Any] = {}
+    failed: list[Exception] = []
     submitted = given = 0
 
     def take() -> Any:
@@ -120,7 +121,7 @@ def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Itera
             finished[number] = result
         return finished.pop(given) if ordered else pool.take()[1]
 
-    for item in items:
+    for item in _until_error(items, failed) if ordered else items:
         pool.submit(submitted, at.start + submitted * at.step, item)
         submitted += 1
         if submitted - given >= buffer:
@@ -130,3 +131,13 @@ def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Itera
     while given < submitted:
         yield take()
         given += 1
+    if failed:
+        raise failed.pop()
+
+
+def _until_error(items: Items, failed: list[Exception]) -> Iterator[Any]:
+    """The items up to an error of their own, which waits in `failed` for its turn."""
+    try:
+        yield from items
+    except Exception as error:  # noqa: BLE001 - raised after the results that come before it
+        failed.append(error)
