@@ -362,6 +362,16 @@ def test_repeat_gives_each_repetition_its_own_order() -> None:
     assert items[:20] != items[20:] and sorted(items[:20]) == sorted(items[20:])
 
 
+def test_endless_repetitions_inside_each_other_have_an_order_in_every_epoch() -> None:
+    flow = Flow.of(range(10)).shuffle().repeat().take(10).repeat().take(20)
+    orders = set()
+    for epoch in range(3):
+        flow.set_epoch(epoch)
+        items = list(flow)
+        orders |= {tuple(items[:10]), tuple(items[10:])}
+    assert len(orders) == 6
+
+
 def test_an_endless_flow_says_so() -> None:
     flow = Flow.of(range(3)).repeat()
     assert flow.describe().rows[-1].length == "endless"
