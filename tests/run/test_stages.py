@@ -454,6 +454,12 @@ def test_a_wrong_argument_is_refused_when_the_flow_is_built(make: Any) -> None:
         make(Flow.of(range(3)))
 
 
+@pytest.mark.parametrize("method", ["concat", "zip", "join", "interleave", "mix", "choose"])
+def test_what_is_no_flow_cannot_be_combined(method: str) -> None:
+    with pytest.raises(TypeError, match=r"not with list: use Flow\.of\(\.\.\.\)"):
+        getattr(Flow.of(range(3)), method)([1, 2, 3])
+
+
 def test_an_inline_error_has_the_position_and_the_cause() -> None:
     with pytest.raises(WorkerError, match="failed on item 2: ZeroDivisionError") as caught:
         list(Flow.of([2, 1, 0]).map(lambda n: 1 // n))

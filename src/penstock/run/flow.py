@@ -58,7 +58,7 @@ class Flow:
 
     def __init__(self, stage: Stage, inputs: tuple[Flow, ...] = ()) -> None:
         self._stage = stage
-        self._inputs = inputs
+        self._inputs = check_flows(inputs)
         self._at = At()
         self._pass = Pass()
 
@@ -220,7 +220,7 @@ class Flow:
 
     def mix(self, *others: Flow, weights: Sequence[float] | None = None, seed: int = 0) -> Flow:
         """Every item of every flow once, in random turns; without weights perfectly mixed."""
-        flows = (self, *others)
+        flows = check_flows((self, *others))
         lengths = tuple(flow.length() for flow in flows)
         checked = check_weights(weights, len(flows))
         if checked is None and any(n is None or n == math.inf for n in lengths):
@@ -389,3 +389,13 @@ class Flow:
         resumes = "no" if stage.unrepeatable else "yes" if stage.seeks else "by replay"
         shown = format_length(length)
         return Row(stage.name, stage.order, stage.exactness, shown, stage.place, resumes)
+
+
+def check_flows(flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
+    """Refuses what is no flow yet."""
+    for flow in flows:
+        if not isinstance(flow, Flow):
+            raise TypeError(
+                f"flows are combined with flows, not with {type(flow).__name__}: use Flow.of(...)"
+            )
+    return flows
