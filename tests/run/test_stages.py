@@ -413,6 +413,13 @@ def test_a_state_of_another_flow_is_refused() -> None:
         Flow.of(range(3)).load_state_dict(state)
 
 
+@pytest.mark.parametrize("wrong", [{"position": -1}, {"epoch": -1}, {"position": 1.5}])
+def test_a_state_with_impossible_numbers_is_refused(wrong: Any) -> None:
+    flow = Flow.of(range(3))
+    with pytest.raises(ValueError, match="must be an integer of at least 0"):
+        flow.load_state_dict({**flow.state_dict(), **wrong})
+
+
 def test_set_epoch_after_loading_keeps_the_position_of_that_epoch_only() -> None:
     flow = Flow.of(range(6))
     flow.load_state_dict({**flow.state_dict(), "epoch": 2, "position": 4})

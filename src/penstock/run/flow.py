@@ -318,8 +318,10 @@ class Flow:
             raise ValueError(
                 f"this state was saved by another flow: {state['flow']}; this is {self._signature()}"
             )
-        self._at = At(state["epoch"], state["position"])
-        self._pass = Pass(state["epoch"], state["position"])
+        epoch = check_count("epoch", state["epoch"], 0)
+        position = check_count("position", state["position"], 0)
+        self._at = At(epoch, position)
+        self._pass = Pass(epoch, position)
 
     def describe(self) -> Description:
         """The stages with order, exactness, length, and where they run. Prints as a table."""
