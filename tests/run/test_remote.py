@@ -286,11 +286,13 @@ def test_keys_encrypt_and_a_sender_without_them_is_not_heard(address: str) -> No
     assert "secret" not in repr(keys)
 
 
-def test_binding_for_everyone_without_keys_warns() -> None:
+def test_binding_for_everyone_without_keys_warns(address: str) -> None:
     stop = Stop()
     stop.set()  # bound when opened, and left at once
     with pytest.warns(UserWarning, match="anyone who can reach this address can send items"):
-        assert list(Flow.receive("tcp://0.0.0.0:0")._open(At(stop=stop))) == []
+        assert (
+            list(Flow.receive(address.replace("127.0.0.1", "0.0.0.0"))._open(At(stop=stop))) == []
+        )
     stop.close()
 
 
@@ -315,6 +317,12 @@ def test_an_address_in_use_is_a_clear_error(address: str) -> None:
         taken.listen()
         with pytest.raises(SourceError, match="cannot receive on"):
             list(Flow.receive(address))
+
+
+@pytest.mark.parametrize("port", [":0", ":99999", ":-1", ":*", ":", ""])
+def test_an_address_without_a_port_of_its_own_is_refused(port: str) -> None:
+    with pytest.raises(ValueError, match="needs a port from 1 to 65535"):
+        Flow.receive(f"tcp://127.0.0.1{port}")
 
 
 def test_a_remote_flow_cannot_be_resumed(address: str) -> None:

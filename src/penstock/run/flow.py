@@ -24,7 +24,7 @@ from penstock.run.order import Filter, Shard, Shuffle
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
-from penstock.run.remote import Keys
+from penstock.run.remote import Keys, check_port
 from penstock.run.saved import open_items, save_items
 from penstock.run.seeding import check_seed
 from penstock.run.send import send_items
@@ -95,6 +95,8 @@ class Flow:
         """
         if not addresses:
             raise ValueError("receive needs at least one address, such as tcp://127.0.0.1:5555")
+        for address in addresses:
+            check_port(address)
         if senders is not None:
             check_count("senders", senders, 1)
         return Flow(Receive(addresses, senders, check_count("buffer", buffer, 1), keys))

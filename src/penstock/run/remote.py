@@ -92,6 +92,14 @@ def connect(socket: Any, address: str, receiver_key: bytes | None) -> None:
         raise SourceError(f"cannot send to {address}: {error}") from error
 
 
+def check_port(address: str) -> None:
+    """Refuses a TCP address without a port that can be told to senders; ZeroMQ takes any number."""
+    scheme, _, rest = address.partition("://")
+    port = rest.rpartition(":")[2]
+    if scheme == "tcp" and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(f"{address} needs a port from 1 to 65535, as in tcp://127.0.0.1:5555")
+
+
 def is_local(address: str) -> bool:
     """Whether only this machine can reach an address that is bound."""
     scheme, _, rest = address.partition("://")
