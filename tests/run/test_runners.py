@@ -226,9 +226,10 @@ def test_a_result_that_cannot_leave_its_process_is_an_error_with_a_position() ->
 
 
 def test_an_item_that_cannot_reach_a_worker_is_an_error_with_a_position() -> None:
-    flow = Flow.of([1, threading.Lock()]).map(id, 1, start="fork")
+    flow = iter(Flow.of([1, threading.Lock()]).map(square, 1, start="fork"))
+    assert next(flow) == 1
     with pytest.raises(TypeError, match="item 1 cannot be sent to a worker"):
-        read(flow)
+        next(flow)
 
 
 @pytest.mark.parametrize(

@@ -121,9 +121,8 @@ def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Itera
             finished[number] = result
         return finished.pop(given) if ordered else pool.take()[1]
 
-    for item in _until_error(items, failed) if ordered else items:
-        pool.submit(submitted, at.start + submitted * at.step, item)
-        submitted += 1
+    tasks = _submit_each(pool, items, at)
+    for submitted in _until_error(tasks, failed) if ordered else tasks:
         if submitted - given >= buffer:
             while submitted - given > buffer // 2:
                 yield take()
@@ -135,9 +134,16 @@ def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Itera
         raise failed.pop()
 
 
-def _until_error(items: Items, failed: list[Exception]) -> Iterator[Any]:
-    """The items up to an error of their own, which waits in `failed` for its turn."""
+def _submit_each(pool: Pool, items: Items, at: At) -> Iterator[int]:
+    """Submit the items one by one; how many they are by now."""
+    for number, item in enumerate(items):
+        pool.submit(number, at.start + number * at.step, item)
+        yield number + 1
+
+
+def _until_error(tasks: Iterator[int], failed: list[Exception]) -> Iterator[int]:
+    """The tasks up to an error of their input, which waits in `failed` for its turn."""
     try:
-        yield from items
+        yield from tasks
     except Exception as error:  # noqa: BLE001 - raised after the results that come before it
         failed.append(error)
