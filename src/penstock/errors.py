@@ -7,7 +7,7 @@ PenstockError
 ├── CorruptError       packed data differs from what its manifest or index says
 ├── DecodeError        the bytes of a sample do not decode
 ├── WorkerError        a worker process or thread failed; carries its traceback
-│   └── ReceiverLostError  a receiver of a remote flow went away without a goodbye
+│   └── ReceiverLostError  a receiver of a remote flow went away without a goodbye, or hears another sender instead
 └── MissingExtraError  an optional dependency is not installed; names the extra (also an ImportError)
 
 Mistakes in a call (a wrong type, a negative size) are ValueError and TypeError, as everywhere.

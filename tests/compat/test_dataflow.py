@@ -45,6 +45,29 @@ def test_a_written_dataflow_goes_through_everything() -> None:
     assert len(ds) == 2
 
 
+class Drawing(tp.RNGDataFlow):
+    def __iter__(self) -> Iterator[Any]:
+        for _ in range(6):
+            yield [self.rng.randint(1 << 30)]
+
+
+class Passing(tp.ProxyDataFlow):
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.ds
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Drawing, lambda: Passing(Drawing()), lambda: Passing(tp.LocallyShuffleData(Drawing(), 3))],
+    ids=["alone", "wrapped", "shuffled"],
+)
+def test_randomness_is_new_each_pass_and_the_same_in_processes(make: Any) -> None:
+    runner, inline = tp.MultiProcessRunnerZMQ(make(), 2), tp.MapData(make(), lambda dp: dp)
+    passes = [values(runner) for _ in range(3)]
+    assert len({number for each in passes for number in each}) == 18
+    assert passes == [values(inline) for _ in range(3)]
+
+
 def test_reset_state_may_be_called_never_or_often() -> None:
     ds = numbers(3)
     ds.reset_state()

@@ -56,6 +56,12 @@ def fail_on_seven(n: int) -> int:
     return n
 
 
+def fail_on_threes(n: int) -> int:
+    if n % 3 == 0:
+        raise LookupError(f"{n} is a multiple of three")
+    return n
+
+
 def die_on_seven(n: int) -> int:
     if n == 7:
         os.kill(os.getpid(), signal.SIGKILL)

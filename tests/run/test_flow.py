@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock import Flow
-from run.functions import is_even, make_image, square
+from run.functions import fail_on_threes, is_even, make_image, square
 
 
 def test_describe_names_order_exactness_length_and_place() -> None:
@@ -117,6 +117,12 @@ def test_several_processes_run_a_flow_in_its_order() -> None:
     flow = Flow.of(range(23)).map(make_image).in_process(3, start="fork")
     assert len(flow) == 23
     assert [int(image[0, 0, 0]) for image in flow] == list(range(23))
+
+
+def test_several_processes_skip_the_same_items_as_one() -> None:
+    flow = Flow.of(range(20)).map(fail_on_threes, on_error="skip")
+    assert list(flow.in_process(2, start="fork")) == list(flow) == [n for n in range(20) if n % 3]
+    assert flow.describe().rows[-1].resumes == "by replay"
 
 
 def test_interleave_undoes_shard() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 lmdb = pytest.importorskip("lmdb")
 
 from penstock import Flow
-from penstock.errors import SourceError
+from penstock.errors import PackError, SourceError
 
 
 def make_points(count: int) -> list[list[object]]:
@@ -147,6 +148,16 @@ def test_an_interrupted_save_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+Point = namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize("item", [np.zeros(3, "M8[s]"), {1, 2}, Point(1, 2), lambda: None])
+def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path, item: object) -> None:
+    with pytest.raises(PackError, match="item 1 cannot be saved in an LMDB"):
+        Flow.of([0, item]).save(tmp_path / "x.lmdb")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_folders_above_are_made_as_for_a_data_set(tmp_path: Path) -> None:
     for name in ("x.lmdb", "x"):
         Flow.of([1]).save(tmp_path / name[:1] / "above" / name)
@@ -170,6 +181,9 @@ def test_what_is_not_an_lmdb_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_a_value_that_is_more_than_data_is_refused_with_its_key(tmp_path: Path) -> None:
     path = str(tmp_path / "x.lmdb")
-    Flow.of([1, Path("x")]).save(path)
+    Flow.of([1, 2]).save(path)
+    environment = lmdb.open(path, subdir=False, lock=False)
+    with environment, environment.begin(write=True) as transaction:
+        transaction.put(b"00000001", pickle.dumps(Path("x")))
     with pytest.raises(SourceError, match=r"x\.lmdb: the value of b'00000001': .*pathlib"):
         list(Flow.load(path))

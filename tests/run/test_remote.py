@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -67,6 +69,16 @@ def test_arrays_of_every_kind_arrive_unchanged(address: str) -> None:
     assert plain(received) == plain(item)
     assert received[0].dtype == item[0].dtype and isinstance(received[1]["a"], tuple)
     received[0][:] = 0  # the consumer's own, to write to
+
+
+def test_a_buffer_that_the_source_uses_again_is_sent_as_it_was(address: str) -> None:
+    buffer = np.zeros(300_000, np.int32)
+    flow = Flow.of(range(20)).map(lambda n: (buffer.fill(n), buffer)[1])
+    sender = Sender(flow, address)
+    assert [np.unique(array).tolist() for array in Flow.receive(address)] == [
+        [n] for n in range(20)
+    ]
+    assert sender.join() == 20
 
 
 def test_several_senders_end_together(address: str) -> None:
@@ -152,6 +164,37 @@ def test_a_restarted_sender_goes_on_where_the_receiver_is(address: str) -> None:
     assert 5 <= sender.join() <= 7
 
 
+def test_a_sender_that_ends_twice_under_its_name_has_ended_once(address: str) -> None:
+    sent: list[int] = []
+
+    def end_twice(n: int) -> int:
+        if n == 105:
+            for _ in range(2):
+                sent.append(Sender(Flow.of(range(5)), address, name="reader-1").join())
+        return n
+
+    other = Sender(Flow.of(range(100, 110)).map(end_twice), address)
+    assert sorted(Flow.receive(address, senders=2)) == [*range(5), *range(100, 110)]
+    assert other.join() == 10 and sent == [5, 0]
+
+
+def test_a_sender_whose_name_is_taken_over_is_told(address: str) -> None:
+    taken_over = threading.Event()
+    flow = Flow.of(range(20)).map(lambda n: n if n < 3 else (taken_over.wait(30), n)[1])
+    first = Sender(flow, address, name="reader-1")
+    received = iter(Flow.receive(address, buffer=4))
+    assert [next(received) for _ in range(3)] == [0, 1, 2]
+    second = Sender(Flow.of(range(20)), address, name="reader-1")
+    assert next(received) == 3
+    taken_over.set()
+    error = first.join()
+    assert isinstance(error, ReceiverLostError) and "another one came under the same name" in str(
+        error
+    )
+    assert list(received) == list(range(4, 20))
+    assert second.join() == 17
+
+
 def receive_endlessly(address: str, reached: Any) -> None:
     for n in Flow.receive(address, senders=None):
         if n == 20:
@@ -212,6 +255,19 @@ def test_a_prefetched_receiver_without_senders_can_be_left(address: str) -> None
     assert threading.active_count() == thread_count
 
 
+def test_a_stop_that_a_forked_process_sets_is_not_its_parents() -> None:
+    stop = Stop()
+    pid = os.fork()
+    if not pid:
+        stop.set()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    poll = select.poll()
+    poll.register(stop.fd, select.POLLIN)
+    assert not stop.is_set() and not poll.poll(0)
+    stop.close()
+
+
 def send_endlessly(address: str) -> None:
     Flow.of([-1]).repeat().send(address)
 
@@ -230,11 +286,13 @@ def test_keys_encrypt_and_a_sender_without_them_is_not_heard(address: str) -> No
     assert "secret" not in repr(keys)
 
 
-def test_binding_for_everyone_without_keys_warns() -> None:
+def test_binding_for_everyone_without_keys_warns(address: str) -> None:
     stop = Stop()
     stop.set()  # bound when opened, and left at once
     with pytest.warns(UserWarning, match="anyone who can reach this address can send items"):
-        assert list(Flow.receive("tcp://0.0.0.0:0")._open(At(stop=stop))) == []
+        assert (
+            list(Flow.receive(address.replace("127.0.0.1", "0.0.0.0"))._open(At(stop=stop))) == []
+        )
     stop.close()
 
 
@@ -259,6 +317,12 @@ def test_an_address_in_use_is_a_clear_error(address: str) -> None:
         taken.listen()
         with pytest.raises(SourceError, match="cannot receive on"):
             list(Flow.receive(address))
+
+
+@pytest.mark.parametrize("port", [":0", ":99999", ":-1", ":*", ":", ""])
+def test_an_address_without_a_port_of_its_own_is_refused(port: str) -> None:
+    with pytest.raises(ValueError, match="needs a port from 1 to 65535"):
+        Flow.receive(f"tcp://127.0.0.1{port}")
 
 
 def test_a_remote_flow_cannot_be_resumed(address: str) -> None:
@@ -304,6 +368,15 @@ plain_values = st.recursive(
 @given(plain_values)
 def test_the_wire_keeps_every_plain_value(value: Any) -> None:
     assert decode_item(encode_item(value)) == value
+
+
+def test_empty_text_goes_over_the_wire_as_it_is() -> None:
+    for value in (np.str_(""), np.bytes_(b"")):
+        received = decode_item(encode_item(value))
+        assert received == value and type(received) is type(value)
+    assert decode_item([b'["a","<U0",[2]]', b""]).tolist() == ["", ""]
+    with pytest.raises(ValueError, match="<U0 in 4 bytes"):
+        decode_item([b'["s","<U0","61000000"]'])
 
 
 def test_images_go_through_a_whole_pipeline(address: str) -> None:

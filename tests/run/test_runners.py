@@ -23,6 +23,7 @@ from penstock import Flow
 from penstock.errors import WorkerError
 from run.contract import COUNT, FlowContract, read
 from run.functions import (
+    Broken,
     die_on_seven,
     draw,
     draw_globals,
@@ -60,6 +61,13 @@ class RunnerContract(FlowContract):
         flow = iter(self.make(range(COUNT), fail_on_seven))
         if self.ordered:
             assert list(islice(flow, 7)) == list(range(7))
+
+    def test_what_came_before_an_error_of_the_source_was_given(self) -> None:
+        given: list[Any] = []
+        with pytest.raises(OSError, match="the disk is gone"):
+            given.extend(iter(self.make(Broken(), buffer=4)))
+        if self.ordered:
+            assert given == [n * n for n in range(10)]
 
     def test_failed_items_can_be_skipped(self, caplog: pytest.LogCaptureFixture) -> None:
         flow = self.make(range(COUNT), fail_on_seven, on_error="skip")
@@ -219,9 +227,10 @@ def test_a_result_that_cannot_leave_its_process_is_an_error_with_a_position() ->
 
 
 def test_an_item_that_cannot_reach_a_worker_is_an_error_with_a_position() -> None:
-    flow = Flow.of([1, threading.Lock()]).map(id, 1, start="fork")
+    flow = iter(Flow.of([1, threading.Lock()]).map(square, 1, start="fork"))
+    assert next(flow) == 1
     with pytest.raises(TypeError, match="item 1 cannot be sent to a worker"):
-        read(flow)
+        next(flow)
 
 
 @pytest.mark.parametrize(
@@ -232,8 +241,10 @@ def test_an_item_that_cannot_reach_a_worker_is_an_error_with_a_position() -> Non
         [np.arange(7), np.zeros((0, 3)), np.float32(1.5)],
         [np.arange(400_000).reshape(100, 4000)[::-2, ::3], np.asfortranarray(np.ones((300, 200)))],
         [np.full(300, n, np.int64) for n in range(300)],
+        np.zeros(10, "M8[ns]"),
+        (np.arange(100).view("m8[s]"), np.zeros((40, 50), "M8[D]").T, np.array(1, "M8[D]")),
     ],
-    ids=["bytes", "text", "small", "strided", "many"],
+    ids=["bytes", "text", "small", "strided", "many", "time", "times"],
 )
 def test_any_value_crosses_both_ways_unchanged(value: Any) -> None:
     flow = Flow.of([value] * 12).map(lambda item: item, 2, buffer=12, start="fork")
@@ -337,6 +348,18 @@ def test_ctrl_c_ends_everything_with_one_traceback() -> None:
 def test_an_iterator_alive_at_exit_does_not_hold_the_interpreter(flow: str) -> None:
     script = run_script(f"passed = iter(Flow.of(range(99)).{flow})\nprint(next(passed))")
     assert script.communicate(timeout=30) == ("0\n", "")
+
+
+def test_a_process_forked_in_the_loop_may_end_without_harm_to_it() -> None:
+    script = run_script(
+        "for n in Flow.of(range(500)).map(abs, 2, start='fork'):\n"
+        "    if n == 20:\n"
+        "        pid = os.fork()\n"
+        "        if not pid: sys.exit(0)\n"
+        "        os.waitpid(pid, 0)\n"
+        "print(n)"
+    )
+    assert script.communicate(timeout=30)[0] == "499\n"
 
 
 def list_shared_memory() -> set[str]:

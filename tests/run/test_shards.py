@@ -60,6 +60,7 @@ ITEMS: list[Any] = [
     {"A": b"1", "a": b"2", "Ä": b"3", "Ö": b"4", "item.json": b"5", "cls": b"6", "x.npy": b"7"},
     [np.asfortranarray(np.arange(6, dtype=">f4").reshape(2, 3)), np.array("text"), np.array(5)],
     [np.array(["2001-01-01"], "M8[D]"), bytearray(b"xyz"), math.nan, -math.inf, 2**70],
+    ("x", np.str_(""), np.bytes_(b"")),
     [b"\xff\xd8\xff not a picture at all", 1],
     JPEGS[3],
     np.arange(5),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock import Flow
 from penstock.errors import SourceError, WorkerError
 from run.contract import COUNT, FlowContract, read
-from run.functions import is_even, pair, record, shaped, square
+from run.functions import fail_on_threes, is_even, pair, record, shaped, square
 
 Sizes = st.integers(0, 60)
 
@@ -34,6 +34,23 @@ class TestMap(FlowContract):
 
     def expect(self) -> list[Any]:
         return [n * n for n in range(COUNT)]
+
+
+class TestMapThatSkips(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(fail_on_threes, on_error="skip")
+
+    def expect(self) -> list[Any]:
+        return [n for n in range(COUNT) if n % 3]
+
+
+class TestBatchesOfMapThatSkips(FlowContract):
+    def make(self, source: Any) -> Flow:
+        return Flow.of(source).map(fail_on_threes, on_error="skip").shuffle(4).batch(3)
+
+    def expect(self) -> list[Any]:
+        kept = [n for n in range(COUNT) if n % 3]
+        return read(Flow.of(kept).shuffle(4).batch(3))
 
 
 class TestMapField(FlowContract):
@@ -330,6 +347,17 @@ def test_choose_follows_the_weights_and_stops_when_one_ends() -> None:
     assert 2800 < sum(flow.take(4000)) < 3200
 
 
+@pytest.mark.parametrize("position", [0, 5])
+def test_a_filled_cache_is_resumed_by_an_empty_one(position: int) -> None:
+    filled, empty = (Flow.of(range(10)).shuffle(seed=1).cache() for _ in range(2))
+    whole = list(filled)
+    filled.set_epoch(1)
+    begun = iter(filled)
+    assert [next(begun) for _ in range(position)] == whole[:position]
+    empty.load_state_dict(filled.state_dict())
+    assert list(begun) == list(empty) == whole[position:]
+
+
 def test_fixed_size_goes_on_where_the_epoch_before_stopped() -> None:
     flow = Flow.of(range(5)).fixed_size(3)
     epochs = []
@@ -342,6 +370,16 @@ def test_fixed_size_goes_on_where_the_epoch_before_stopped() -> None:
 def test_repeat_gives_each_repetition_its_own_order() -> None:
     items = list(Flow.of(range(20)).shuffle(seed=1).repeat(2))
     assert items[:20] != items[20:] and sorted(items[:20]) == sorted(items[20:])
+
+
+def test_endless_repetitions_inside_each_other_have_an_order_in_every_epoch() -> None:
+    flow = Flow.of(range(10)).shuffle().repeat().take(10).repeat().take(20)
+    orders = set()
+    for epoch in range(3):
+        flow.set_epoch(epoch)
+        items = list(flow)
+        orders |= {tuple(items[:10]), tuple(items[10:])}
+    assert len(orders) == 6
 
 
 def test_an_endless_flow_says_so() -> None:
@@ -385,6 +423,13 @@ def test_a_state_of_another_flow_is_refused() -> None:
         Flow.of(range(3)).load_state_dict(state)
 
 
+@pytest.mark.parametrize("wrong", [{"position": -1}, {"epoch": -1}, {"position": 1.5}])
+def test_a_state_with_impossible_numbers_is_refused(wrong: Any) -> None:
+    flow = Flow.of(range(3))
+    with pytest.raises(ValueError, match="must be an integer of at least 0"):
+        flow.load_state_dict({**flow.state_dict(), **wrong})
+
+
 def test_set_epoch_after_loading_keeps_the_position_of_that_epoch_only() -> None:
     flow = Flow.of(range(6))
     flow.load_state_dict({**flow.state_dict(), "epoch": 2, "position": 4})
@@ -424,6 +469,12 @@ def test_map_field_leaves_the_item_as_it_was() -> None:
 def test_a_wrong_argument_is_refused_when_the_flow_is_built(make: Any) -> None:
     with pytest.raises(ValueError, match="must be"):
         make(Flow.of(range(3)))
+
+
+@pytest.mark.parametrize("method", ["concat", "zip", "join", "interleave", "mix", "choose"])
+def test_what_is_no_flow_cannot_be_combined(method: str) -> None:
+    with pytest.raises(TypeError, match=r"not with list: use Flow\.of\(\.\.\.\)"):
+        getattr(Flow.of(range(3)), method)([1, 2, 3])
 
 
 def test_an_inline_error_has_the_position_and_the_cause() -> None:

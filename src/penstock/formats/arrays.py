@@ -36,12 +36,15 @@ def build_array(
             f"an array of shape {tuple(sizes)!r:.80} and type {dtype.str} in {len(data)} bytes"
         )
     if not data:
-        return np.empty(sizes, dtype)
+        return np.zeros(sizes, dtype)  # of empty text there may be many
     return np.frombuffer(data, dtype).reshape(sizes, order="F" if fortran else "C")
 
 
 def build_scalar(dtype: np.dtype, data: bytes) -> np.generic:
-    """The one number in `data`."""
+    """The one number or text in `data`."""
+    if not dtype.itemsize and not any(data):  # NumPy gives empty text the bytes of one character
+        empty: np.generic = dtype.type()
+        return empty
     scalar: np.generic = build_array(dtype, (1,), data)[0]
     return scalar
 

@@ -128,9 +128,10 @@ class FixedSize(Stage):
 
 @dataclass(frozen=True)
 class Cache(Stage):
-    """The first complete pass, kept in memory and given again; an interrupted one is not kept.
+    """Epoch 0 of the input in every epoch, from memory once a pass over it was complete.
 
-    Every later epoch has the items and the order of the pass that was kept: shuffle after it.
+    Which epoch is kept must not depend on when and where the first pass was: a flow that is resumed,
+    or runs in another process, has to fill its own. For a new order each epoch, shuffle after it.
     """
 
     kept: list[tuple[Any, ...]] = field(default_factory=list, repr=False, compare=False)
@@ -138,7 +139,7 @@ class Cache(Stage):
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         if not self.kept:
             collected = []
-            with opened(inputs[0], at) as items:
+            with opened(inputs[0], at.move(epoch=0)) as items:
                 for item in items:
                     collected.append(item)
                     yield item
@@ -153,4 +154,4 @@ class Cache(Stage):
 
     @property
     def order(self) -> str:
-        return "that of the pass that was kept"
+        return "that of epoch 0"

@@ -25,7 +25,7 @@ from penstock.run.order import Filter, Shard, Shuffle
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
-from penstock.run.remote import Keys
+from penstock.run.remote import Keys, check_port
 from penstock.run.saved import open_items, save_items
 from penstock.run.seeding import check_seed
 from penstock.run.send import send_items
@@ -59,7 +59,7 @@ class Flow:
 
     def __init__(self, stage: Stage, inputs: tuple[Flow, ...] = ()) -> None:
         self._stage = stage
-        self._inputs = inputs
+        self._inputs = check_flows(inputs)
         self._at = At()
         self._pass = Pass()
 
@@ -96,6 +96,8 @@ class Flow:
         """
         if not addresses:
             raise ValueError("receive needs at least one address, such as tcp://127.0.0.1:5555")
+        for address in addresses:
+            check_port(address)
         if senders is not None:
             check_count("senders", senders, 1)
         return Flow(Receive(addresses, senders, check_count("buffer", buffer, 1), keys))
@@ -176,7 +178,7 @@ class Flow:
         return self._then(Repeat(times, self.length()))
 
     def cache(self) -> Flow:
-        """Keep the items of the first complete pass in memory and give those from then on."""
+        """Keep the items of the first complete pass in memory: every epoch is like epoch 0."""
         return self._then(Cache())
 
     # Batches
@@ -221,7 +223,7 @@ class Flow:
 
     def mix(self, *others: Flow, weights: Sequence[float] | None = None, seed: int = 0) -> Flow:
         """Every item of every flow once, in random turns; without weights perfectly mixed."""
-        flows = (self, *others)
+        flows = check_flows((self, *others))
         lengths = tuple(flow.length() for flow in flows)
         checked = check_weights(weights, len(flows))
         if checked is None and any(n is None or n == math.inf for n in lengths):
@@ -319,8 +321,10 @@ class Flow:
             raise ValueError(
                 f"this state was saved by another flow: {state['flow']}; this is {self._signature()}"
             )
-        self._at = At(state["epoch"], state["position"])
-        self._pass = Pass(state["epoch"], state["position"])
+        epoch = check_count("epoch", state["epoch"], 0)
+        position = check_count("position", state["position"], 0)
+        self._at = At(epoch, position)
+        self._pass = Pass(epoch, position)
 
     def describe(self) -> Description:
         """The stages with order, exactness, length, and where they run. Prints as a table."""
@@ -390,3 +394,13 @@ class Flow:
         resumes = "no" if stage.unrepeatable else "yes" if stage.seeks else "by replay"
         shown = format_length(length)
         return Row(stage.name, stage.order, stage.exactness, shown, stage.place, resumes)
+
+
+def check_flows(flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
+    """Refuses what is no flow yet."""
+    for flow in flows:
+        if not isinstance(flow, Flow):
+            raise TypeError(
+                f"flows are combined with flows, not with {type(flow).__name__}: use Flow.of(...)"
+            )
+    return flows

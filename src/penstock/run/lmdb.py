@@ -2,7 +2,8 @@
 
 Keys are '{:08}' from 0, values are pickles, and `__keys__` lists the keys. Reading allows only
 what such values are made of (see `formats.lmdb`): a file from elsewhere cannot run code, and a
-damaged one is a SourceError, since liblmdb has no part in it. Writing needs the extra `lmdb`.
+damaged one is a SourceError, since liblmdb has no part in it. Writing refuses what reading would, and
+needs the extra `lmdb`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import MissingExtraError, SourceError
+from penstock.errors import MissingExtraError, PackError, SourceError
 from penstock.formats.lmdb import decode_value, open_database
 
 KEYS = b"__keys__"
@@ -106,7 +107,7 @@ def _write(environment: Any, items: Iterable[Any]) -> int:
     try:
         for number, item in enumerate(items):
             keys.append(b"%08d" % number)
-            transaction.put(keys[-1], pickle.dumps(item, 5))
+            transaction.put(keys[-1], _encode(number, item))
             if len(keys) % COMMIT_EVERY == 0:
                 transaction.commit()
                 transaction = environment.begin(write=True)
@@ -116,6 +117,16 @@ def _write(environment: Any, items: Iterable[Any]) -> int:
         transaction.abort()
         raise
     return len(keys)
+
+
+def _encode(number: int, item: Any) -> bytes:
+    """The pickle of an item. PackError if it is more than plain data, which is not read back."""
+    try:
+        value = pickle.dumps(item, 5)
+        decode_value(value)
+    except (SourceError, pickle.PicklingError, TypeError, AttributeError) as error:
+        raise PackError(f"item {number} cannot be saved in an LMDB: {error}") from error
+    return value
 
 
 def _import_lmdb() -> Any:

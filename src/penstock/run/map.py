@@ -45,7 +45,11 @@ class Map(Stage):
     on_error: OnError
     seed: int
     start: str | None
-    seeks = True
+
+    @property
+    def seeks(self) -> bool:  # type: ignore[override]
+        """With errors skipped, which output an input becomes depends on those before it."""
+        return self.on_error != "skip"
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         with opened(inputs[0], at) as items:
@@ -108,6 +112,7 @@ def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Itera
     wake each other less often, which is most of what a small item costs.
     """
     finished: dict[int, Any] = {}
+    failed: list[Exception] = []
     submitted = given = 0
 
     def take() -> Any:
@@ -116,9 +121,8 @@ def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Itera
             finished[number] = result
         return finished.pop(given) if ordered else pool.take()[1]
 
-    for item in items:
-        pool.submit(submitted, at.start + submitted * at.step, item)
-        submitted += 1
+    tasks = _submit_each(pool, items, at)
+    for submitted in _until_error(tasks, failed) if ordered else tasks:
         if submitted - given >= buffer:
             while submitted - given > buffer // 2:
                 yield take()
@@ -126,3 +130,20 @@ def drive(pool: Pool, items: Items, at: At, buffer: int, ordered: bool) -> Itera
     while given < submitted:
         yield take()
         given += 1
+    if failed:
+        raise failed.pop()
+
+
+def _submit_each(pool: Pool, items: Items, at: At) -> Iterator[int]:
+    """Submit the items one by one; how many they are by now."""
+    for number, item in enumerate(items):
+        pool.submit(number, at.start + number * at.step, item)
+        yield number + 1
+
+
+def _until_error(tasks: Iterator[int], failed: list[Exception]) -> Iterator[int]:
+    """The tasks up to an error of their input, which waits in `failed` for its turn."""
+    try:
+        yield from tasks
+    except Exception as error:  # noqa: BLE001 - raised after the results that come before it
+        failed.append(error)

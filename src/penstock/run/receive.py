@@ -63,6 +63,7 @@ class _Desk:
         self.names: dict[tuple[Any, bytes], str] = {}  # of each connection
         self.counts: dict[str, int] = {}  # items of each name, over its connections
         self.owed: dict[tuple[Any, bytes], int] = {}  # credit that was not granted yet
+        self.ended: set[str] = set()  # names: one that is started again has not ended twice
 
     def add(self, zmq: Any, socket: Any) -> None:
         self.sockets.append(socket)
@@ -70,8 +71,7 @@ class _Desk:
         self.poller.register(socket, zmq.POLLIN)
 
     def receive(self, zmq: Any, senders: int | None) -> Iterator[Any]:
-        ended = 0
-        while senders is None or ended < senders:
+        while senders is None or len(self.ended) < senders:
             for ready, _ in self.poller.poll():
                 if ready not in self.sockets:
                     return  # the thread that we are read in has to end
@@ -84,9 +84,8 @@ class _Desk:
                 elif kind.bytes == b"I":
                     yield self._read(sender, frames)
                 elif kind.bytes == b"E":
-                    ended += 1
+                    self.ended.add(self.names.pop(sender))
                     self._send(sender, b"B")
-                    del self.names[sender]
                 elif kind.bytes == b"F":
                     text = b"".join(frame.bytes for frame in frames).decode(errors="replace")
                     raise WorkerError(f"sender {self.names.pop(sender)} failed: {text}")
@@ -97,6 +96,7 @@ class _Desk:
         # Of a sender that was restarted, what is still under way is dropped: it comes again.
         for other in [other for other, known in self.names.items() if known == name]:
             del self.names[other]
+            self._send(other, b"R")
         self.names[sender] = name
         self.owed[sender] = 0
         self._send(sender, b"W", b"%d" % self.counts.setdefault(name, 0))

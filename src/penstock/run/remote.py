@@ -3,12 +3,12 @@
 A receiver binds, senders connect. Guaranteed: a sender is never more than the receiver's `buffer`
 items ahead of its consumer; a pass ends when all senders have said so; a sender's error is raised
 at the receiver; a sender that was restarted under its own `name` goes on after the last item that
-arrived, if it has one receiver; a sender whose receiver was killed or cut off raises ReceiverLostError;
-nothing that arrives is ever executed (see `wire`).
+arrived, if it has one receiver; a sender whose receiver was killed or cut off, or hears another one
+under the same name instead, raises ReceiverLostError; nothing that arrives is ever executed (see `wire`).
 
 Messages, first frame: from a sender H (hello: name), I (item), E (end), F (failure: text); from a
 receiver W (welcome: how many items it has of this name), C (credit: how many more to send),
-B (bye: it has left, or has read the end).
+B (bye: it has left, or has read the end), R (replaced: another sender came under this name).
 """
 
 from __future__ import annotations
@@ -90,6 +90,14 @@ def connect(socket: Any, address: str, receiver_key: bytes | None) -> None:
         socket.connect(address)
     except zmq.ZMQError as error:
         raise SourceError(f"cannot send to {address}: {error}") from error
+
+
+def check_port(address: str) -> None:
+    """Refuses a TCP address without a port that can be told to senders; ZeroMQ takes any number."""
+    scheme, _, rest = address.partition("://")
+    port = rest.rpartition(":")[2]
+    if scheme == "tcp" and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(f"{address} needs a port from 1 to 65535, as in tcp://127.0.0.1:5555")
 
 
 def is_local(address: str) -> bool:

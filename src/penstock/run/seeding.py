@@ -32,9 +32,16 @@ def check_seed(seed: int) -> int:
 
 def make_generator(seed: int, epoch: int, block: int, use: int) -> np.random.Generator:
     """Philox keyed by (seed, epoch), its counter placed by block and use: nothing is kept."""
-    key = np.array([seed, epoch], np.uint64)
+    key = np.array([seed, _fold(epoch)], np.uint64)
     counter = np.array([0, block, 0, use], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+
+def _fold(epoch: int) -> int:
+    """An epoch in 64 bits: endless repetitions inside each other count further than that."""
+    if epoch < 2**64:
+        return epoch
+    return int(np.random.SeedSequence(epoch).generate_state(1, np.uint64)[0])
 
 
 def draw_uniform(seed: int, epoch: int, start: int, use: int) -> Iterator[float]:

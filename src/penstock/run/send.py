@@ -53,7 +53,7 @@ def _send_all(links: _Links, items: Items) -> int:
         if socket is None:
             log.info("all receivers have left after %d items", count)
             return count
-        socket.send_multipart([b"I", *frames], copy=False)
+        socket.send_multipart([b"I", *frames])  # copies: the next item may be in the same memory
         count += 1
     links.send_last(b"E", b"")
     links.wait_goodbyes()
@@ -126,6 +126,12 @@ class _Links:
             self._hellos.pop(socket, None)
         elif kind == b"B":
             self._drop(socket)
+        elif kind == b"R":
+            address = self._drop(socket)
+            raise ReceiverLostError(
+                f"the receiver at {address} no longer hears this sender: another one came under the "
+                "same name and goes on in its place. Give each sender a name of its own"
+            )
 
     def _look_after(self, socket: Any, address: str) -> None:
         """A connection has ended: by goodbye, before it was welcomed, or because its receiver died."""
@@ -142,12 +148,14 @@ class _Links:
             "down. What was under way to it may be lost; send again when it is back"
         )
 
-    def _drop(self, socket: Any) -> None:
+    def _drop(self, socket: Any) -> str:
+        """Take leave of a link; its address."""
         del self._credit[socket]
         (monitor,) = (each for each, (link, _) in self._monitors.items() if link is socket)
-        del self._monitors[monitor]
+        _, address = self._monitors.pop(monitor)
         for watched in (socket, monitor):
             self._poller.unregister(watched)
         socket.disable_monitor()
         monitor.close(0)
         socket.close(0)
+        return address

@@ -16,6 +16,7 @@ class Stop:
     def __init__(self, parent: Stop | None = None) -> None:
         self.fd, self._write_end = os.pipe()
         self._is_set = False
+        self._owner = os.getpid()
         self._lock = threading.Lock()
         self._children: set[Stop] = set()
         self._parent = parent
@@ -38,7 +39,8 @@ class Stop:
         with self._lock:
             if not self._is_set:
                 self._is_set = True
-                os.write(self._write_end, b"x")
+                if os.getpid() == self._owner:  # the pipe of a forked process is its parent's too
+                    os.write(self._write_end, b"x")
             children = list(self._children)
         for child in children:
             child.set()

@@ -13,6 +13,7 @@ Each worker seeds `random`, `numpy.random` and torch per item from the task's se
 
 from __future__ import annotations
 
+import os
 import select
 from collections import deque
 from dataclasses import replace
@@ -39,6 +40,7 @@ class WorkerProcesses:
         check_crosses(task.fn, task.name, start)
         task = replace(task, seeds_globals=True)
         self._name = task.name
+        self._owner = os.getpid()
         self._ready: deque[tuple[Child, Arrived]] = deque()
         self._poll = select.poll()
         self._stop_fd = -1 if stop is None else stop.fd
@@ -90,7 +92,12 @@ class WorkerProcesses:
         return worker.port.open(message)
 
     def close(self) -> None:
-        """End all workers; those in the middle of work are not waited for."""
+        """End all workers; those in the middle of work are not waited for.
+
+        Nothing happens in a process that was forked meanwhile: the workers are its parent's.
+        """
+        if os.getpid() != self._owner:
+            return
         for worker in self._workers:
             worker.port.close()
         for worker in self._workers:

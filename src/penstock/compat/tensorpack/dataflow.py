@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -20,6 +21,8 @@ from penstock.run.flow import Flow
 from penstock.run.seeding import item_rng
 from penstock.run.source import Source
 from penstock.run.stage import At, Items, Length, Opener, Stage, opened
+
+_epoch: ContextVar[int | None] = ContextVar("epoch", default=None)  # that a flow resets for
 
 
 class DataFlow:
@@ -41,7 +44,10 @@ class DataFlow:
 
 
 class RNGDataFlow(DataFlow):
-    """A DataFlow with a generator of its own, `self.rng`, seeded by `fix_rng_seed`."""
+    """A DataFlow with a generator of its own, `self.rng`, seeded by `fix_rng_seed`.
+
+    A flow that runs it resets it to the seed and the epoch first, in whatever process.
+    """
 
     @property
     def rng(self) -> np.random.RandomState:
@@ -49,6 +55,12 @@ class RNGDataFlow(DataFlow):
         if "_rng" not in self.__dict__:
             self._rng = np.random.RandomState(get_seed() & 0xFFFFFFFF)
         return self._rng
+
+    def reset_state(self) -> None:
+        epoch = _epoch.get()
+        if epoch is not None:
+            words = np.random.SeedSequence((get_seed(), epoch))
+            self._rng = np.random.RandomState(np.random.MT19937(words))
 
 
 class Shell(DataFlow):
@@ -64,6 +76,11 @@ class Shell(DataFlow):
         self._passes += 1
         return iter(self.flow)
 
+    def reset_state(self) -> None:
+        epoch = _epoch.get()
+        if epoch is not None:  # in another process this object has no passes behind it
+            self._passes = epoch
+
     def __len__(self) -> int:
         return len(self.flow) if self._length is None else self._length
 
@@ -76,6 +93,7 @@ class ProxyDataFlow(Shell):
         self.ds = ds
 
     def reset_state(self) -> None:
+        super().reset_state()
         self.ds.reset_state()
 
 
@@ -94,13 +112,22 @@ def length_of(ds: Any) -> int | None:
         return None
 
 
+def reset_for(ds: DataFlow, epoch: int) -> None:
+    """`reset_state`, which wrappers pass on to what they wrap, for a pass of that epoch."""
+    token = _epoch.set(epoch)
+    try:
+        ds.reset_state()
+    finally:
+        _epoch.reset(token)
+
+
 @dataclass(frozen=True)
 class Written(Source):
     """A DataFlow that the user wrote, whose length, if it has one, is believed as it stands."""
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         if isinstance(self.iterable, DataFlow):
-            self.iterable.reset_state()
+            reset_for(self.iterable, at.epoch)
         yield from islice(self.iterable, at.start, None, at.step)
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
