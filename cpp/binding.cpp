@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -51,10 +52,30 @@ class Buffer {
 
 using Checksum = uint32_t (*)(uint32_t, const uint8_t*, size_t);
 
+// Lets other Python threads run. Unlike nanobind's, it outlives the interpreter: to a thread that
+// comes back when that is ending, Python before 3.14 does pthread_exit, whose unwinding would end
+// the process in a destructor. Such a thread stays where it is until the process is gone.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (...) {
+      for (;;) pause();
+    }
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 template <Checksum function>
 uint32_t checksum(nb::handle data, uint32_t crc) {
   const Buffer buffer(data);
-  nb::gil_scoped_release release;
+  const WithoutGil without_gil;
   return function(crc, buffer.data(), buffer.size());
 }
 
@@ -75,7 +96,7 @@ nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle s
   const size_t stride = size_t(where.width) * 3;
   std::unique_ptr<uint8_t[]> pixels(new uint8_t[stride * size_t(where.height)]);
   {
-    nb::gil_scoped_release release;
+    const WithoutGil without_gil;
     status = decoder.decode(where, {table.data(), table.size()}, pixels.get(), stride);
   }
   if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
@@ -90,7 +111,7 @@ nb::tuple build_seek(nb::handle data) {
   std::vector<uint8_t> seek;
   penstock::Status status;
   {
-    nb::gil_scoped_release release;
+    const WithoutGil without_gil;
     status = penstock::build_seek({jpeg.data(), jpeg.size()}, seek);
   }
   return nb::make_tuple(int(status), nb::bytes(seek.data(), seek.size()));
@@ -228,7 +249,7 @@ void render_batch(const nb::list& images, const Spans& image_spans,
     sample.lighting = offsets ? offsets + i * 3 : nullptr;
   }
   static_assert(sizeof(penstock::Status) == sizeof(int32_t));
-  nb::gil_scoped_release release;
+  const WithoutGil without_gil;
   penstock::render_batch(samples.data(), count, format, threads, static_cast<uint8_t*>(out.data()),
                          reinterpret_cast<penstock::Status*>(status.data()));
 }

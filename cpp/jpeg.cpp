@@ -16,11 +16,16 @@ namespace {
 
 constexpr int32_t kSeekStrip = 4;  // MCU rows decoded together when a seek table allows it
 
-// Pillow takes a file without EOI behind its last scan for truncated, and so do we.
+// EOI has to follow the last scan. Where another picture, frame or scan begins instead, Pillow is
+// the judge. Other markers mean damage inside the scan, which matters only where it is decoded.
 Status check_end(Bytes jpeg, size_t scan_end) {
-  if (jpeg.data[jpeg.size - 2] == 0xFF && jpeg.data[jpeg.size - 1] == 0xD9) return Status::ok;
-  for (size_t at = scan_end; at + 1 < jpeg.size; ++at)
-    if (jpeg.data[at] == 0xFF && jpeg.data[at + 1] == 0xD9) return Status::ok;
+  size_t at = scan_end;
+  while (at < jpeg.size && jpeg.data[at] == 0xFF) ++at;
+  const uint8_t marker = at < jpeg.size ? jpeg.data[at] : 0;
+  if ((marker >= 0xC0 && marker <= 0xCF) || marker == 0xD8 || marker == 0xDA)
+    return Status::truncated;
+  for (; at < jpeg.size; ++at)
+    if (jpeg.data[at] == 0xD9 && jpeg.data[at - 1] == 0xFF) return Status::ok;
   return Status::truncated;
 }
 
@@ -169,11 +174,7 @@ Status JpegDecoder::State::decode_scans(Box box, Region region, uint8_t* out, si
   for (bool first = true; status == Status::ok; first = false) {
     status = scan.begin(jpeg, headers);
     if (status != Status::ok) break;
-    if (first) {
-      status = scan.begin_sequential();  // enough data to make the size plausible?
-      if (status != Status::ok) break;
-      planes.begin(headers, box, region, region.bottom - region.top);
-    }
+    if (first) planes.begin(headers, box, region, region.bottom - region.top);
     status = decode_scan_rows(region);
     if (status != Status::ok) break;
     if (all_scanned()) {

@@ -26,6 +26,7 @@ enum Marker : uint8_t {
   DQT = 0xDB,
   DRI = 0xDD,
   APP0 = 0xE0,
+  APP2 = 0xE2,
   APP14 = 0xEE,
   APP15 = 0xEF,
   COM = 0xFE,
@@ -52,6 +53,12 @@ Status read_huffman(Bytes segment, Headers& headers) {
     at += size_t(total);
   }
   return Status::ok;
+}
+
+// Too short a segment of such a name is refused by Pillow itself: it shall decide.
+bool begins_with(Bytes segment, const char* name) {
+  const size_t length = std::strlen(name);
+  return segment.size >= length && std::memcmp(segment.data, name, length) == 0;
 }
 
 // Upsampling by a fraction is what libjpeg-turbo refuses too.
@@ -131,10 +138,14 @@ Status HeaderParser::read_segment(uint8_t marker, Bytes segment, Headers& header
       headers.restart_interval = read_u16(segment.data);
       return Status::ok;
     case APP0:
+      if (begins_with(segment, "JFIF") && segment.size < 7) return Status::unsupported;
       if (segment.size >= 5 && std::memcmp(segment.data, "JFIF", 5) == 0) {
         if (segment.size < 14) return Status::corrupt;
         jfif_seen_ = true;
       }
+      return Status::ok;
+    case APP2:
+      if (begins_with(segment, "ICC_PROFILE") && segment.size < 14) return Status::unsupported;
       return Status::ok;
     case APP14:
       if (segment.size >= 5 && std::memcmp(segment.data, "Adobe", 5) == 0) {
@@ -219,9 +230,15 @@ Status HeaderParser::read_scan(Bytes segment, Headers& headers) {
         !headers.ac[scan.components[i].ac_slot].defined)
       return Status::unsupported;
   }
+  if (scan.count == 1) blocks = 1;  // of its own: MCUs of one component are single blocks
+  const Component& only = headers.components[scan.components[0].component];
+  const int64_t mcus = scan.count == 1 ? int64_t(only.block_cols) * only.block_rows
+                                       : int64_t(headers.mcu_cols) * headers.mcu_rows;
+  // A block takes two bits at the least: one for its DC code, one for its end.
+  if (mcus * blocks > int64_t(jpeg_.size - position_) * 4) return Status::truncated;
   const uint8_t* spectral = segment.data + 1 + 2 * scan.count;
   if (spectral[0] != 0 || spectral[1] != 63 || spectral[2] != 0) return Status::corrupt;
-  if (scan.count > 1 && blocks > kMaxBlocksPerMcu) return Status::corrupt;
+  if (blocks > kMaxBlocksPerMcu) return Status::corrupt;
   scan.data = position_;
   headers.scan = scan;
   guess_color(headers);

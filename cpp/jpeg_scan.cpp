@@ -48,8 +48,6 @@ Status ScanDecoder::build_tables(const Headers& headers) {
 // Unstuffs all of the scan and notes where its restart markers were.
 Status ScanDecoder::begin_sequential() {
   const int64_t mcus = int64_t(mcu_cols_) * mcu_rows_;
-  // A block takes two bits at the least: one for its DC code, one for its end.
-  if (mcus * layout_.count > int64_t(data().size) * 4) return Status::truncated;
   const int64_t intervals =
       restart_interval_ ? (mcus + restart_interval_ - 1) / restart_interval_ : 1;
   uint8_t* stream = stream_.reserve(data().size + kSpanPadding);

@@ -119,7 +119,13 @@ def test_a_batch_of_boxes_takes_less_than_half_a_millisecond() -> None:
     assert min(times) < 10 * 0.5e-3
 
 
-@pytest.mark.parametrize("bad", [(0.0, 1.0), (1.0, 0.5)])
+def test_a_scale_may_begin_at_nothing() -> None:
+    sides = np.full(1000, 64)
+    boxes = random_resized_crop(sides, sides, draw(1000), scale=(0.0, 1.0))
+    assert (boxes[:, 2:] > 0).all()
+
+
+@pytest.mark.parametrize("bad", [(-0.1, 1.0), (1.0, 0.5), (0.0, 0.0)])
 def test_impossible_ranges_are_refused(bad: tuple[float, float]) -> None:
     sides = np.array([10])
     with pytest.raises(ValueError, match="scale is"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from images import encode
 from jpegs import CORRUPT, OK, TOO_LARGE, TRUNCATED, UNSUPPORTED, decode_with_pillow
 from penstock import _core
+from penstock.errors import DecodeError
+from penstock.render import decode_jpeg, render_batch
 
 
 def hash_pixels(pixels: np.ndarray) -> str:
@@ -120,3 +123,34 @@ def test_a_claimed_size_allocates_nothing() -> None:
     assert _core.decode_jpeg(bytes(data), (0, 0, 8, 8))[0] == TRUNCATED
     data[at + 5 : at + 9] = (60000).to_bytes(2, "big") * 2
     assert _core.decode_jpeg(bytes(data))[0] == TOO_LARGE
+
+
+def test_a_claimed_size_takes_no_memory_in_a_batch_either() -> None:
+    data = bytearray(encode(16, 16)[:-2])
+    at = data.index(b"\xff\xc0")
+    data[at + 5 : at + 9] = (13370).to_bytes(2, "big") * 2
+    before = peak_memory()
+    _, status = render_batch([bytes(data)], [(0, 0, 13370, 13370)], (8, 8), threads=1)
+    assert status[0] != OK
+    assert peak_memory() - before < 100 << 20
+
+
+def peak_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def test_a_picture_that_ends_in_another_is_left_to_pillow() -> None:
+    data = encode(40, 40)
+    for damaged in (data[:-2] + data, data[:-2] + b"\xff\xda\x00\x02\xff\xd9"):
+        assert _core.decode_jpeg(damaged)[0] == TRUNCATED
+        with pytest.raises(DecodeError):
+            decode_jpeg(damaged)
+
+
+def test_segments_too_short_for_pillow_are_left_to_it() -> None:
+    data = encode(40, 40)
+    for segment in (b"\xff\xe2\0\x0eICC_PROFILE\0", b"\xff\xe0\0\x06JFIF"):
+        damaged = data[:2] + segment + data[2:]
+        assert _core.decode_jpeg(damaged)[0] == UNSUPPORTED
+        with pytest.raises(DecodeError):
+            decode_jpeg(damaged)

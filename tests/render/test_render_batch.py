@@ -279,6 +279,24 @@ assert count() == before + 2, count() - before
     assert done.returncode == 0, done.stderr
 
 
+def test_leaving_the_interpreter_while_a_thread_renders_is_quiet():
+    done = run_python(
+        SETUP
+        + """
+pixels = [np.zeros((2000, 2000, 3), np.uint8)] * 20
+boxes = np.tile([0, 0, 2000, 2000], (20, 1))
+started = threading.Event()
+def keep_rendering():
+    while True:
+        started.set()
+        render_batch(pixels, boxes, (1500, 1500), threads=2)
+threading.Thread(target=keep_rendering, daemon=True).start()
+started.wait()
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_child_of_a_fork_renders_with_threads_of_its_own():
     done = run_python(
         SETUP

@@ -96,6 +96,17 @@ def test_validation_crops_are_torchvisions_to_the_last_bit(
             assert np.array_equal(image, np.asarray(expected)), dataset[int(row)].key
 
 
+def test_a_very_thin_picture_is_resized_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    picture = Image.fromarray(np.arange(5000, dtype=np.uint8).repeat(3).reshape(5000, 1, 3))
+    picture.save(tmp_path / "in" / "a" / "thin.png")
+    loader = Loader(tmp_path / "in", 1, transform=[Resize(256), CenterCrop(224)])
+    ((images, _),) = loader
+    # of 1,280,000 rows, those in the middle: each pixel is 256 of them
+    assert images.shape == (1, 224, 224, 3) and images.std() > 0
+    assert set(np.unique(images)) <= {195, 196, 197}, np.unique(images)
+
+
 def test_all_transforms_together_end_in_floats(packed: Path) -> None:
     steps = [*CROP, ColorJitter(0.4, 0.4, 0.4), Lighting(0.1), Normalize()]
     loader = Loader(packed, 16, shuffle=True, transform=steps)

@@ -202,6 +202,7 @@ def test_what_would_not_be_exact_is_left_to_python(torchvision: ModuleType) -> N
         ([T.RandomHorizontalFlip(), crop], 1, "crops once and first"),
         ([crop, T.ToTensor(), T.Normalize(MEAN, STD), T.Normalize(MEAN, STD)], 3, "once"),
         ([crop, T.RandomRotation(10), T.ToTensor()], 1, "does not know"),
+        ([T.ToTensor(), T.Normalize(MEAN, STD), T.CenterCrop(70)], 2, "fill up with zeros"),
     ]
     for steps, count, why in cases:
         pipeline = divide_transform(T.Compose(steps), (40, 40))

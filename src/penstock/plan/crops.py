@@ -30,8 +30,10 @@ def random_resized_crop(
     uniform, aspect ratio log-uniform) that fits, anywhere it fits; else the largest central box
     within `ratio`.
     """
-    _check_range("scale", scale)
-    _check_range("ratio", ratio)
+    if not 0 <= scale[0] <= scale[1] or not scale[1]:
+        raise ValueError(f"scale is {scale}: give two positive numbers, the smaller first")
+    if not 0 < ratio[0] <= ratio[1]:
+        raise ValueError(f"ratio is {ratio}: give two positive numbers, the smaller first")
     tried_w, tried_h = _try_sizes(heights, widths, uniforms[:, :-2], scale, ratio)
     fits_w = (0 < tried_w) & (tried_w <= widths[:, None])
     fits_h = (0 < tried_h) & (tried_h <= heights[:, None])
@@ -110,8 +112,3 @@ def _clamp_ratio(
 
 def _stretch(uniforms: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
     return low + (high - low) * uniforms
-
-
-def _check_range(name: str, bounds: tuple[float, float]) -> None:
-    if not 0 < bounds[0] <= bounds[1]:
-        raise ValueError(f"{name} is {bounds}: give two positive numbers, the smaller first")

@@ -45,7 +45,8 @@ def render_batch(
     images: encoded bytes, or decoded uint8[H, W, 3], a buffer a sample; or an `Arena` of encoded bytes.
     boxes: int[B, 4] as (left, top, width, height), each inside its picture.
     size: (height, width) of all results. With `window`, they are parts of larger pictures.
-    seeks: tables of `build_seek`, empty ones allowed; they change the speed, never the result.
+    seeks: tables of `build_seek`, empty ones allowed; they change the speed, never the result
+        (of an image that was damaged since, the pixels may differ).
     out: where to write, C-contiguous, of the shape and dtype of `output`; made if not given.
     threads: how many to use at most, the calling one included; all CPUs of the process if not given.
 

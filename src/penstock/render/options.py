@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-_MAX_SIDE = 1 << 20
+_MAX_SIDE = 1 << 26  # a picture of 1 x 65,500 whose shorter side becomes 1,024
 Triple = tuple[float, float, float]
 Dtype = Literal["uint8", "float32", "float16", "bfloat16"]
 Layout = Literal["channels_last", "channels_first"]

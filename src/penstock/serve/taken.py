@@ -48,7 +48,7 @@ class Taken:
             output = Output("float32", reciprocal=meaning.reciprocal)
             return replace(self, form="floats", output=output)
         if isinstance(meaning, Standardize):
-            if any(self.output.mean) or self.output.std != (1.0, 1.0, 1.0):
+            if self._is_normalised():
                 return "the core normalises once"
             return replace(self, output=replace(self.output, mean=meaning.mean, std=meaning.std))
         if isinstance(meaning, Keep):
@@ -58,9 +58,14 @@ class Taken:
             if self.form != "pil":
                 return "the core normalises once"
             return replace(self, form="floats", output=output)
+        if isinstance(meaning, CenterCrop) and self._is_normalised():
+            return "after Normalize it would fill up with zeros, and the core with black"
         if not _fits(meaning, {type(taken) for taken in self.transforms}):
             return "the core crops once and first, then flips once and changes colours once"
         return replace(self, transforms=(*self.transforms, meaning))
+
+    def _is_normalised(self) -> bool:
+        return any(self.output.mean) or self.output.std != (1.0, 1.0, 1.0)
 
     def compile(self, common_size: tuple[int, int] | None) -> Recipe:
         """The recipe. Flips go before colours, which gives the same: no colour depends on place."""
