@@ -308,6 +308,12 @@ def test_weights_whose_sum_is_no_number_are_refused(packed: Path) -> None:
         next(iter(loader))
 
 
+def test_sizes_are_whole_numbers_one_or_two() -> None:
+    for size, error in ((2.5, TypeError), ((20,), ValueError), ((20, 0), ValueError)):
+        with pytest.raises(error, match="size is"):
+            Resize(size)
+
+
 def test_a_class_is_no_transform_and_a_text_no_list_of_fields(packed: Path) -> None:
     with pytest.raises(TypeError, match=r"the class RandomResizedCrop: give RandomResizedCrop\("):
         Loader(packed, 4, transform=[RandomResizedCrop])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,9 @@ IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
 
 def _check_pixels(name: str, size: int | tuple[int, int]) -> None:
     sides = size if isinstance(size, tuple) else (size,)
-    if len(sides) > 2 or any(side < 1 for side in sides):
+    if not all(isinstance(side, Integral) for side in sides):
+        raise TypeError(f"{name} is {size}; give a whole number of pixels, or (height, width)")
+    if (isinstance(size, tuple) and len(sides) != 2) or any(side < 1 for side in sides):
         raise ValueError(f"{name} is {size}; give a number of pixels, or (height, width)")
 
 
