@@ -3,8 +3,9 @@
     python benchmarks/loader.py [--folder DIR] [--rounds 5] [--json]
 
 600 photos, 12 times, warm page cache, batch 256, RandomResizedCrop(224) + flip, uint8 out, two threads or two
-workers. The jobs take turns, after one round to warm up; rates are medians over the rounds, ratios are medians of those
-within a round, CPU time is that of the process and its children.
+workers. The jobs take turns, after one round to warm up: in each round all of them and then back to the first, so that a machine
+that gets slower or faster meanwhile favours none. Rates are medians over the rounds, ratios are medians of those within a round,
+CPU time is that of the process and its children.
 """
 
 from __future__ import annotations
@@ -132,13 +133,17 @@ class Figures:
 
 def measure(jobs: dict[str, Callable[[], int]], rounds: int) -> dict[str, Figures]:
     figures = {name: Figures([], []) for name in jobs}
+    there_and_back = [*jobs, *list(jobs)[-2::-1]]
     for number in range(rounds + 1):
-        for name, job in jobs.items():
+        totals = {name: np.zeros(3) for name in jobs}
+        for name in there_and_back:
             start, cpu = time.perf_counter(), cpu_seconds()
-            count = job()
+            count = jobs[name]()
+            totals[name] += count, time.perf_counter() - start, cpu_seconds() - cpu
+        for name, (count, seconds, cpu) in totals.items():
             if number:
-                figures[name].rates.append(count / (time.perf_counter() - start))
-                figures[name].costs.append((cpu_seconds() - cpu) / count * 1e3)
+                figures[name].rates.append(count / seconds)
+                figures[name].costs.append(cpu / count * 1e3)
     return figures
 
 
