@@ -21,6 +21,7 @@ import pytest
 from images import encode
 
 cv2 = pytest.importorskip("cv2")
+cv2.setNumThreads(0)  # its threads do not survive a fork: a child would wait for them
 pytest.importorskip("lmdb")
 pytest.importorskip("zmq")
 
