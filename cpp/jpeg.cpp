@@ -110,8 +110,8 @@ void JpegDecoder::State::transform_row(int32_t row, Columns columns, size_t bloc
 
 Status JpegDecoder::State::decode_sequential(Box box, Region region, uint8_t* out, size_t stride) {
   const Columns columns{region.left, region.right};
-  Status status = scan.begin_sequential();
-  if (status == Status::ok) status = check_end(jpeg, scan.end());
+  scan.begin_sequential();
+  Status status = check_end(jpeg, scan.end());
   if (status != Status::ok) return status;
   reserve(columns, 1);
   planes.begin(headers, box, region, 1);
@@ -154,7 +154,8 @@ Status JpegDecoder::State::decode_scan_rows(Region region) {
   const int v = scan.part_count() == 1 ? component.v : 1;
   const Columns columns{region.left * h, std::min(region.right * h, scan.mcu_cols())};
   reserve(columns, 1);
-  Status status = scan.begin_sequential();
+  Status status = Status::ok;
+  scan.begin_sequential();
   const int32_t bottom = std::min(region.bottom * v, scan.mcu_rows());
   for (int32_t row = region.top * v; row < bottom && status == Status::ok; ++row) {
     status = scan.decode_row(row, columns, coefficients.data());

@@ -55,7 +55,6 @@ Status read_huffman(Bytes segment, Headers& headers) {
   return Status::ok;
 }
 
-// Too short a segment of such a name is refused by Pillow itself: it shall decide.
 bool begins_with(Bytes segment, const char* name) {
   const size_t length = std::strlen(name);
   return segment.size >= length && std::memcmp(segment.data, name, length) == 0;
@@ -137,9 +136,9 @@ Status HeaderParser::read_segment(uint8_t marker, Bytes segment, Headers& header
       if (segment.size != 2) return Status::corrupt;
       headers.restart_interval = read_u16(segment.data);
       return Status::ok;
-    case APP0:
+    case APP0:  // here and below, what Pillow itself finds too short is left to it
       if (begins_with(segment, "JFIF") && segment.size < 7) return Status::unsupported;
-      if (segment.size >= 5 && std::memcmp(segment.data, "JFIF", 5) == 0) {
+      if (begins_with(segment, "JFIF") && segment.data[4] == 0) {
         if (segment.size < 14) return Status::corrupt;
         jfif_seen_ = true;
       }
@@ -148,7 +147,7 @@ Status HeaderParser::read_segment(uint8_t marker, Bytes segment, Headers& header
       if (begins_with(segment, "ICC_PROFILE") && segment.size < 14) return Status::unsupported;
       return Status::ok;
     case APP14:
-      if (segment.size >= 5 && std::memcmp(segment.data, "Adobe", 5) == 0) {
+      if (begins_with(segment, "Adobe")) {
         if (segment.size < 12) return Status::corrupt;
         adobe_seen_ = true;
         adobe_transform_ = segment.data[11];
@@ -230,12 +229,17 @@ Status HeaderParser::read_scan(Bytes segment, Headers& headers) {
         !headers.ac[scan.components[i].ac_slot].defined)
       return Status::unsupported;
   }
-  if (scan.count == 1) blocks = 1;  // of its own: MCUs of one component are single blocks
-  const Component& only = headers.components[scan.components[0].component];
-  const int64_t mcus = scan.count == 1 ? int64_t(only.block_cols) * only.block_rows
-                                       : int64_t(headers.mcu_cols) * headers.mcu_rows;
+  scan.mcu_cols = headers.mcu_cols;
+  scan.mcu_rows = headers.mcu_rows;
+  if (scan.count == 1) {  // then an MCU is one block, and there are none beyond the picture
+    const Component& only = headers.components[scan.components[0].component];
+    blocks = 1;
+    scan.mcu_cols = only.block_cols;
+    scan.mcu_rows = only.block_rows;
+  }
   // A block takes two bits at the least: one for its DC code, one for its end.
-  if (mcus * blocks > int64_t(jpeg_.size - position_) * 4) return Status::truncated;
+  if (int64_t(scan.mcu_cols) * scan.mcu_rows * blocks > int64_t(jpeg_.size - position_) * 4)
+    return Status::truncated;
   const uint8_t* spectral = segment.data + 1 + 2 * scan.count;
   if (spectral[0] != 0 || spectral[1] != 63 || spectral[2] != 0) return Status::corrupt;
   if (blocks > kMaxBlocksPerMcu) return Status::corrupt;

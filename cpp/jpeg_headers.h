@@ -41,6 +41,7 @@ struct ScanComponent {
 struct Scan {
   int count = 0;
   std::array<ScanComponent, kMaxComponents> components{};
+  int32_t mcu_cols = 0, mcu_rows = 0;
   size_t data = 0;  // where the entropy-coded data begins in the file
 };
 

@@ -21,9 +21,8 @@ Status ScanDecoder::begin(Bytes jpeg, const Headers& headers) {
     for (int b = 0; b < part.h * part.v; ++b)
       layout_.blocks[layout_.count++] = {&dc_[entry.dc_slot], &ac_[entry.ac_slot], part.component};
   }
-  const Component& only = headers.components[scan.components[0].component];
-  mcu_cols_ = scan.count == 1 ? only.block_cols : headers.mcu_cols;
-  mcu_rows_ = scan.count == 1 ? only.block_rows : headers.mcu_rows;
+  mcu_cols_ = scan.mcu_cols;
+  mcu_rows_ = scan.mcu_rows;
   return build_tables(headers);
 }
 
@@ -46,7 +45,7 @@ Status ScanDecoder::build_tables(const Headers& headers) {
 }
 
 // Unstuffs all of the scan and notes where its restart markers were.
-Status ScanDecoder::begin_sequential() {
+void ScanDecoder::begin_sequential() {
   const int64_t mcus = int64_t(mcu_cols_) * mcu_rows_;
   const int64_t intervals =
       restart_interval_ ? (mcus + restart_interval_ - 1) / restart_interval_ : 1;
@@ -72,7 +71,6 @@ Status ScanDecoder::begin_sequential() {
   span_ = Span();
   span_.data = stream;
   span_.end = stream + segments_[0].end;
-  return Status::ok;
 }
 
 Status ScanDecoder::decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients) {
@@ -181,7 +179,8 @@ Status ScanDecoder::decode_rows(const SeekTable& table, int32_t top, int32_t bot
 }
 
 Status ScanDecoder::find_entries(SeekTable& table) {
-  Status status = begin_sequential();
+  Status status = Status::ok;
+  begin_sequential();
   table.entries.clear();
   for (int32_t row = 0; row < mcu_rows_ && status == Status::ok; ++row)
     for (int32_t col = 0; col < mcu_cols_ && status == Status::ok; col += table.step) {

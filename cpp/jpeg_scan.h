@@ -34,7 +34,7 @@ class ScanDecoder {
   int32_t mcu_rows() const { return mcu_rows_; }
 
   // Without a seek table: rows must be asked for from top to bottom.
-  Status begin_sequential();
+  void begin_sequential();
   Status decode_row(int32_t row, Columns columns, int16_t* coefficients);
   // Where the scan's data end, known after begin_sequential().
   size_t end() const { return end_; }

@@ -51,7 +51,7 @@ void Resizer::resize(const Pixels& source, const Slot& slot) {
   else if (keep_columns_)
     resize_rows(source, slot);
   else if (keep_rows_ || rows_first_)
-    resize_rows_first(source, slot);
+    resize_columns_last(source, slot);
   else
     resize_columns_first(source, slot);
 }
@@ -85,7 +85,8 @@ void Resizer::resize_rows(const Pixels& source, const Slot& slot) {
   for (int32_t y = 0; y < slot.height; ++y) resample_row(source, y, slot.row(y));
 }
 
-void Resizer::resize_rows_first(const Pixels& source, const Slot& slot) {
+// After the rows, unless these keep their size.
+void Resizer::resize_columns_last(const Pixels& source, const Slot& slot) {
   const size_t stride = padded_size(source.width);
   between_.resize(kRowGroup * stride);
   for (int32_t y = 0; y < slot.height; y += kRowGroup) {

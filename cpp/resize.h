@@ -28,7 +28,7 @@ class Resizer {
 
  private:
   void resize_rows(const Pixels& source, const Slot& slot);
-  void resize_rows_first(const Pixels& source, const Slot& slot);
+  void resize_columns_last(const Pixels& source, const Slot& slot);
   void resize_columns_first(const Pixels& source, const Slot& slot);
   void resample_row(const Pixels& source, int32_t y, uint8_t* out);
   void copy_tail(const Pixels& source);
