@@ -22,8 +22,9 @@ from penstock.formats.names import printable
 from penstock.formats.webdataset import find_root, find_tars
 from penstock.pack.encode import Encode
 from penstock.pack.inplace import index_dataset
-from penstock.pack.packer import REJECTED, PackSummary, pack_dataset
+from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.progress import progress_bar
+from penstock.pack.rejected import NAME as REJECTED
 from penstock.pack.shrink import Shrink
 
 _SHOWN = 10

@@ -76,6 +76,11 @@ class ImageFiles:
             suffixes={name: suffix},
         )
 
+    @property
+    def missing(self) -> list[str]:
+        """The files that are not there."""
+        return [self.names[row] for row in np.flatnonzero(self.mtimes == MISSING).tolist()]
+
     def take(self, rows: Sequence[int]) -> ImageFiles:
         """Some of the files."""
         return replace(

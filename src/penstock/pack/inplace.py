@@ -7,7 +7,6 @@ LMDB databases. The loader then trains from those files without a copy.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -39,13 +38,12 @@ from penstock.formats.webdataset import (
 )
 from penstock.pack.cores import count_cores
 from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
-from penstock.pack.durable import write_durable
 from penstock.pack.index import IndexBuilder, check_column_names, is_index
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, Manifest, write_manifest
-from penstock.pack.packer import REJECTED
 from penstock.pack.progress import ProgressCounter, Watcher
+from penstock.pack.rejected import Rejected, write_rejected
 from penstock.pack.shard import ShardResult, assemble_manifest, write_index
 from penstock.sample import is_image_field, is_video_field
 
@@ -54,7 +52,6 @@ _SHOWN = 5
 _log = logging.getLogger("penstock")
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
-Rejected = Sequence[tuple[str, str]]
 
 
 def index_dataset(
@@ -208,7 +205,7 @@ def _finish(
     classes: Sequence[str] | None,
     rejected: Rejected,
 ) -> Manifest:
-    _write_rejected(rejected, target)
+    write_rejected(target, rejected)
     same = root.resolve() == target.resolve()
     manifest = assemble_manifest(
         results, classes=classes, root="." if same else str(root.resolve())
@@ -217,20 +214,13 @@ def _finish(
     return manifest
 
 
-def _write_rejected(rejected: Rejected, target: Path) -> None:
-    if rejected:
-        entries = [{"name": name, "reason": reason} for name, reason in rejected]
-        text = "".join(json.dumps(entry) + "\n" for entry in entries)
-        write_durable(target / REJECTED, text.encode())
-
-
 def _index_listed(
     source: ImageFiles, target: Path, on_error: str, watcher: Watcher | None
 ) -> Manifest:
-    missing = [name for name, t in zip(source.names, source.mtimes, strict=True) if t == MISSING]
+    missing = source.missing
     if on_error == "raise" or len(missing) in (0, len(source.names)):
         return index_files(source, target, watcher=watcher)
-    _write_rejected([(name, f"no such file below {source.root}") for name in missing], target)
+    write_rejected(target, [(name, f"no such file below {source.root}") for name in missing])
     there = source.take(np.flatnonzero(source.mtimes != MISSING).tolist())
     return index_files(there, target, watcher=watcher)
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from penstock.errors import SourceError
-from penstock.formats.files import MISSING, ImageFiles
+from penstock.formats.files import ImageFiles
 from penstock.formats.names import printable
 from penstock.pack.cores import count_cores
 from penstock.pack.describe import describe_image
@@ -68,8 +68,7 @@ def _check_names(source: ImageFiles) -> None:
 
 
 def _check_there(source: ImageFiles) -> None:
-    missing = [name for name, t in zip(source.names, source.mtimes, strict=True) if t == MISSING]
-    if missing:
+    if missing := source.missing:
         raise SourceError(
             f"{source.root / missing[0]}: no such file ({len(missing)} of {len(source.names)} are missing)"
         )

@@ -28,18 +28,17 @@ from penstock.pack import workshop as ws
 from penstock.pack.cores import count_cores
 from penstock.pack.cut import cut_shards, order_rows
 from penstock.pack.describe import Described, describe_sample
-from penstock.pack.durable import write_durable
 from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.recognise import find_changed, find_damaged
+from penstock.pack.rejected import read_rejected, write_rejected
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
 
 DEFAULT_SHARD_SIZE = 256 << 20
-REJECTED = "rejected.jsonl"
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:
             raise _refusal(job, sorted(job.refused) or rejected)
         manifest = assemble_manifest(results, classes=job.source.classes, recipe=job.recipe())
         ws.publish(workshop, results)
-        _write_rejected(job, rejected, destination)
+        write_rejected(destination, [(job.source.names[row], reason) for row, reason in rejected])
         write_manifest(manifest, destination / MANIFEST)
         ws.remove_workshop(workshop)
     return job.summary(destination, manifest, [(job.name(row), reason) for row, reason in rejected])
@@ -308,23 +307,13 @@ def _known_before_reading(source: Source, row: int) -> list[Any]:
     return [labels[row] if labels else None, dict(columns[row]) if columns else None]
 
 
-def _write_rejected(job: _Job, rejected: list[tuple[int, str]], destination: Path) -> None:
-    (destination / REJECTED).unlink(missing_ok=True)
-    if not rejected:
-        return
-    entries = [{"name": job.source.names[row], "reason": reason} for row, reason in rejected]
-    text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
-    # A lone surrogate of an undecodable file name becomes \udcXX, which is how JSON writes it.
-    write_durable(destination / REJECTED, text.encode("utf-8", "backslashreplace"))
-
-
 def _recognise(job: _Job, destination: Path) -> PackSummary:
     """A destination that is finished already: fine if it is this very pack, refused otherwise."""
     try:
         manifest = read_manifest(destination)
     except CorruptError as error:
         raise PackError(f"{destination}: holds something else: {error}") from None
-    rejected = _read_rejected(destination)
+    rejected = read_rejected(destination)
     if manifest.recipe != json.loads(json.dumps(job.recipe())):
         raise PackError(
             f"{destination}: already holds a data set made from another source or with other "
@@ -347,11 +336,3 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
             ws.remove_workshop(workshop)
     job.resumed = len(manifest.shards)
     return job.summary(destination, manifest, rejected)
-
-
-def _read_rejected(destination: Path) -> list[tuple[str, str]]:
-    path = destination / REJECTED
-    if not path.exists():
-        return []
-    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    return [(entry["name"], entry["reason"]) for entry in entries]
