@@ -31,7 +31,7 @@ def random_resized_crop(
     within `ratio`.
     """
     if not 0 <= scale[0] <= scale[1] or not scale[1]:
-        raise ValueError(f"scale is {scale}: give two positive numbers, the smaller first")
+        raise ValueError(f"scale is {scale}: give two parts of the area, the smaller first")
     if not 0 < ratio[0] <= ratio[1]:
         raise ValueError(f"ratio is {ratio}: give two positive numbers, the smaller first")
     tried_w, tried_h = _try_sizes(heights, widths, uniforms[:, :-2], scale, ratio)

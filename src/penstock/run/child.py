@@ -40,7 +40,7 @@ class Child:
             self._process = context.Process(
                 target=_run, args=(os.getpid(), self.port.connection, main, there, args), name=name
             )
-            with _interrupts_held():
+            with _sigint_blocked():
                 self._process.start()
         except OSError as error:
             self.port.close()
@@ -105,7 +105,7 @@ def check_crosses(value: Any, what: str, start: str | None) -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _sigint_blocked() -> Iterator[None]:
     """Hold SIGINT back, so that a child cannot meet it before it has begun to ignore it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

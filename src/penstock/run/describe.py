@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from penstock.run.stage import Length
+from penstock.run.stage import Length, Stage
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,13 @@ class Row:
     length: str
     runs_in: str
     resumes: str
+
+    @classmethod
+    def of(cls, stage: Stage, length: Length) -> Row:
+        """What a stage of that length says."""
+        resumes = "no" if stage.unrepeatable else "yes" if stage.seeks else "by replay"
+        shown = format_length(length)
+        return cls(stage.name, stage.order, stage.exactness, shown, stage.place, resumes)
 
 
 @dataclass(frozen=True)

@@ -328,7 +328,7 @@ class Flow:
 
     def describe(self) -> Description:
         """The stages with order, exactness, length, and where they run. Prints as a table."""
-        return Description(tuple(flow._make_row() for flow in self._walk()))
+        return Description(tuple(Row.of(flow._stage, flow.length()) for flow in self._walk()))
 
     def __repr__(self) -> str:
         return f"Flow({self._signature()})"
@@ -388,12 +388,6 @@ class Flow:
             if flow._stage.unrepeatable:
                 reason = flow._stage.unrepeatable
                 raise ValueError(f"this flow cannot be resumed: {flow._stage.name}: {reason}")
-
-    def _make_row(self) -> Row:
-        stage, length = self._stage, self.length()
-        resumes = "no" if stage.unrepeatable else "yes" if stage.seeks else "by replay"
-        shown = format_length(length)
-        return Row(stage.name, stage.order, stage.exactness, shown, stage.place, resumes)
 
 
 def check_flows(flows: tuple[Flow, ...]) -> tuple[Flow, ...]:

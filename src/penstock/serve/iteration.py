@@ -11,7 +11,7 @@ from contextlib import closing
 
 from penstock.plan import EpochPlan, schedule_runs
 from penstock.read.run_reader import RunReader
-from penstock.run.interrupts import hold_interrupts, run_undisturbed
+from penstock.run.interrupts import started
 from penstock.serve.batch import Batch
 from penstock.serve.handoff import Handoff, run_ahead
 from penstock.serve.python_stage import Workers
@@ -25,10 +25,7 @@ def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
     thread.
     """
     owner = os.getpid()
-    production: Production | None = None
-    try:
-        with hold_interrupts():
-            production = start()
+    with started(start) as production:
         last = time.perf_counter()
         while True:
             if os.getpid() != owner:
@@ -47,9 +44,6 @@ def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
             production.counters.images += int(batch.valid.sum())
             yield batch
             del batch
-    finally:
-        if production is not None:
-            run_undisturbed(production.end)
     if not production.finished:
         raise RuntimeError("the loader was closed while this iterator was in use")
 
@@ -85,7 +79,7 @@ class Production:
         if self._workers is not None:
             self._workers.stop()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Ends the thread and waits for it, unless this is one of the threads that it may wait for."""
         self._signal_end()
         if threading.current_thread().name.startswith("penstock-"):

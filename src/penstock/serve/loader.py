@@ -158,7 +158,7 @@ class Loader:
     def close(self) -> None:
         """Ends the threads of all iterations, from any thread. Again is fine; so is iterating anew."""
         for production in self._productions:
-            production.end()
+            production.close()
         self._productions = []
         self._memory = None
 
@@ -266,7 +266,7 @@ class Loader:
 
     def _unwrap(self, batch: Batch) -> Any:
         """What collate_fn returned, if there is one; a tuple keeps what a batch knows of itself."""
-        if self._collate_fn is None or not self._in_python:
+        if self._collate_fn is None:
             return batch
         value = batch[0]
         return batch.replace(value) if type(value) is tuple else value

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy import random as numpy_random  # now: it is loaded when first used
+from numpy import random as numpy_random
 
 from penstock.errors import WorkerError
 from penstock.plan import draw_seeds
@@ -147,6 +147,7 @@ def run_inline(
 @contextmanager
 def _randomness_kept() -> Iterator[None]:
     torch = sys.modules.get("torch")
+    # Not np.random, which is imported at its first use and swallows a Ctrl-C that comes then.
     python, numpy = random.getstate(), numpy_random.get_state()
     state = None if torch is None else torch.random.default_generator.get_state()
     try:

@@ -84,9 +84,8 @@ def _pass_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
         for process in running:
             process.send_signal(number)
 
-    before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)
-    }  # not SIG_IGN: inherited
+    # Not SIG_IGN, which the command would inherit.
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)}
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, pass_on)
