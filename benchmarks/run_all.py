@@ -3,8 +3,8 @@
     make bench                                   # installs what they compare with, then runs this
     python benchmarks/run_all.py [--only NAME ...] [--quick] [--out FILE]
 
-A benchmark that fails, or whose requirements or data are not there, is listed with the reason. `--quick` runs
-one round of each: good to see that they work, not for figures to quote.
+A benchmark that fails, or whose requirements or data are not there, is listed with the reason. `--only` runs some, and
+leaves the rest of the page as it is. `--quick` runs one round of each: good to see that they work, not for figures to quote.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-from claims import Claim, read_claims
+from claims import read_claims
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -58,23 +58,8 @@ PACKAGES = [
 ]
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a benchmark printed, or why it did not run."""
-
-    name: str
-    command: str
-    about: str
-    output: str
-    problem: str
-    seconds: float
-
-    @property
-    def claims(self) -> list[Claim]:
-        return read_claims(self.output)
-
-
-def run_benchmark(name: str, quick: bool) -> Result:
+def run_benchmark(name: str, quick: bool) -> str:
+    """The section of the page about it: what it printed, and why it failed if it did."""
     about = (HERE / f"{name}.py").read_text().split('"""')[1].strip().splitlines()[0]
     command = ["python", f"benchmarks/{name}.py", *(QUICK.get(name, "").split() if quick else [])]
     print(f"$ {' '.join(command)}", file=sys.stderr, flush=True)
@@ -96,7 +81,14 @@ def run_benchmark(name: str, quick: bool) -> Result:
         end_session(process)
     seconds = time.monotonic() - start
     print(f"  {seconds:.0f} s {problem}", file=sys.stderr, flush=True)
-    return Result(name, " ".join(command), about, output.rstrip(), problem, seconds)
+    parts = [about, f"`{' '.join(command)}` ({seconds:.0f} s, {today()})"]
+    parts += [f"Failed: {problem}"] if problem else []
+    parts += [f"```\n{output.rstrip()}\n```"] if output.rstrip() else []
+    return "\n\n".join(parts)
+
+
+def today() -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime())
 
 
 def end_session(process: subprocess.Popen[str]) -> None:
@@ -142,53 +134,56 @@ def list_versions() -> str:
     return ", ".join(found)
 
 
-def write_page(results: list[Result], quick: bool, load: float) -> str:
-    """The page, from what was printed; nothing in it was typed by hand."""
-    parts = [
-        "# Benchmarks",
-        (
-            "Written by `make bench`; do not edit. Every figure is printed by a script in `benchmarks/`, in the run "
-            "below, on one machine, one script after the other. Ratios travel between machines, rates do not."
-        ),
-        (
-            f"- machine: {describe_machine()}\n- versions: {list_versions()}\n"
-            f"- load average before the run: {load:.1f}\n"
-            f"- date: {time.strftime('%Y-%m-%d', time.gmtime())}"
-        ),
-    ]
+def write_head(quick: bool, load: float) -> str:
+    head = (
+        "# Benchmarks\n\nWritten by `make bench`; do not edit. Every figure is printed by a script in `benchmarks/`, "
+        "run on this machine on the day beside it, one script at a time; `make bench BENCH='--only NAME'` runs one "
+        "again. Ratios travel between machines, rates do not.\n\n"
+        f"- machine: {describe_machine()}\n- versions: {list_versions()}\n"
+        f"- load average before the run: {load:.1f}\n- date: {today()}"
+    )
     if quick:
-        parts.append("**One round each (`--quick`): a check that they run, not figures to quote.**")
-    parts += ["## Summary", summarise(results)]
-    for result in results:
-        parts.append(
-            f"## {result.name}\n\n{result.about}\n\n`{result.command}` ({result.seconds:.0f} s)"
-        )
-        if result.problem:
-            parts.append(f"Failed: {result.problem}")
-        if result.output:
-            parts.append(f"```\n{result.output}\n```")
-    for name, reason in LEFT_OUT.items():
-        if name not in {result.name for result in results}:
-            parts.append(
-                f"## {name}\n\nNot part of `make bench`: it {reason}. `make bench BENCH='--only {name}'`"
-            )
-    return "\n\n".join(parts) + "\n"
+        head += "\n\n**One round each (`--quick`): a check that they run, not figures to quote.**"
+    return head
 
 
-def summarise(results: list[Result]) -> str:
+def read_page(path: Path) -> tuple[str, dict[str, str]]:
+    """The head and the sections of a page from before, without the summary, which follows from them."""
+    head, _, *parts = path.read_text().rstrip("\n").split("\n\n## ")
+    return head, dict(part.split("\n\n", 1) for part in parts)
+
+
+def write_page(head: str, sections: dict[str, str]) -> str:
+    """The page, from what was printed; nothing in it was typed by hand."""
+    left_out = {
+        name: f"Not part of `make bench`: it {reason}. `make bench BENCH='--only {name}'`"
+        for name, reason in LEFT_OUT.items()
+    }
+    ordered = {name: sections[name] for name in [*QUICK, *LEFT_OUT] if name in sections}
+    shown = {"Summary": summarise(ordered), **left_out, **ordered}
+    names = ["Summary", *QUICK, *LEFT_OUT]
+    parts = [f"## {name}\n\n{shown[name]}" for name in names if name in shown]
+    return "\n\n".join([head, *parts]) + "\n"
+
+
+def summarise(sections: dict[str, str]) -> str:
     """A table with a line for every claim, and one for every benchmark that failed."""
     lines = ["| claim | bar | measured | | command |", "|---|---|---|---|---|"]
-    for result in results:
-        for claim in result.claims:
+    for name, text in sections.items():
+        command = re.search(r"^`(.+)` \(", text, re.MULTILINE)
+        for claim in read_claims(text):
             word = "" if claim.word == "told" else claim.word
             bar = claim.bar.replace("none", "")
-            lines.append(
-                f"| {claim.what} | {bar} | {claim.measured} | {word} | `{result.command}` |"
-            )
-        if result.problem:
-            problem = result.problem.replace("|", "\\|")
-            lines.append(f"| {result.name} | | | failed: {problem} | `{result.command}` |")
+            lines.append(f"| {claim.what} | {bar} | {claim.measured} | {word} | `{command[1]}` |")
+        if problem := find_problem(text):
+            problem = problem.replace("|", "\\|")
+            lines.append(f"| {name} | | | failed: {problem} | `{command[1]}` |")
     return "\n".join(lines)
+
+
+def find_problem(section: str) -> str:
+    found = re.search(r"^Failed: (.+)$", section, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def main() -> None:
@@ -197,16 +192,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one round of each")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks.md")
     options = parser.parse_args()
-    load = os.getloadavg()[0]
-    results: list[Result] = []
+    head, sections = write_head(options.quick, os.getloadavg()[0]), {}
+    if options.only and options.out.exists():
+        head, sections = read_page(options.out)
     try:
         for name in options.only or QUICK:
-            results.append(run_benchmark(name, options.quick))
+            sections[name] = run_benchmark(name, options.quick)
     except KeyboardInterrupt:
         print("interrupted: the page has what was run until then", file=sys.stderr)
-    options.out.write_text(write_page(results, options.quick, load))
-    failed = [result.name for result in results if result.problem]
-    print(f"{options.out}: {len(results) - len(failed)} run, failed: {failed or 'none'}")
+    options.out.write_text(write_page(head, sections))
+    failed = [name for name, text in sections.items() if find_problem(text)]
+    print(f"{options.out}: {len(sections) - len(failed)} run, failed: {failed or 'none'}")
 
 
 if __name__ == "__main__":
