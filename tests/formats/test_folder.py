@@ -36,6 +36,17 @@ def test_labels_are_those_of_torchvision(tmp_path: Path, torchvision) -> None:
     assert ours == theirs
 
 
+def test_samples_are_in_the_order_of_torchvision(tmp_path: Path, torchvision) -> None:
+    from torchvision.datasets import ImageFolder
+
+    names = ["cat/z", "cat/sub/a", "cat/sub/x/b", "cat/sub-b/a", "cat-wild/b", "cat breed/c", "Z/a"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{name}.jpg").write_bytes(encode(8, 8))
+    theirs = [os.path.relpath(path, tmp_path) for path, _ in ImageFolder(tmp_path).samples]
+    assert list(open_folder(tmp_path).names) == theirs
+
+
 def test_a_folder_without_directories_is_unlabelled(tmp_path: Path) -> None:
     (tmp_path / "1.jpg").write_bytes(encode(8, 8))
     source = open_folder(tmp_path)

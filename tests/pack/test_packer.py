@@ -262,3 +262,17 @@ def test_the_reason_why_a_file_is_rejected_is_the_same_every_time(tmp_path: Path
         tmp_path / "in", tmp_path / "out", shrink=shrink, on_error="skip"
     )
     assert summary.rejected == [("c/html.jpg", "does not decode: cannot identify image file")]
+
+
+@pytest.mark.parametrize("size", [40, 200, 500])
+@pytest.mark.parametrize("restart", [0, 1])
+def test_a_jpeg_cut_anywhere_is_rejected(tmp_path: Path, size: int, restart: int) -> None:
+    whole = encode(size, size, restart_marker_rows=restart)
+    scan = whole.index(b"\xff\xda") + 14
+    write = make_folder(tmp_path / "in", classes=1, per_class=1) / "class0"
+    cuts = [scan + (len(whole) - scan) * tenth // 10 for tenth in range(10)]
+    for number, cut in enumerate(cuts):
+        (write / f"cut{number}.jpg").write_bytes(whole[:cut])
+    (write / "whole.jpg").write_bytes(whole)
+    summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
+    assert (summary.samples, len(summary.rejected)) == (2, 10)

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import penstock
+from formats.making import write_tar
+from images import encode
 from penstock import Loader
-from penstock.errors import SourceError
+from penstock.errors import DecodeError, SourceError
 from penstock.formats.files import ImageFiles
 from penstock.read import folder_cache
 from penstock.read.folder_cache import open_path
@@ -182,3 +184,67 @@ def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(b"")
     with pytest.raises(penstock.CorruptError, match="penstock index"):
         Loader(tmp_path, 4)
+
+
+def write_files(root: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+
+
+def damage_in_the_middle(data: bytes) -> bytes:
+    """A marker that no JPEG has, where only who decodes the lower half sees it: Pillow refuses it."""
+    middle = (data.index(b"\xff\xda") + len(data)) // 2
+    return data[:middle] + b"\xff\xb8" + data[middle + 2 :]
+
+
+@pytest.mark.parametrize(
+    "steps", [None, [Resize((24, 24))], [Resize(30), CenterCrop(24)], [RandomResizedCrop(24)]]
+)
+@pytest.mark.parametrize("tarred", [False, True])
+def test_an_image_that_did_not_decode_when_indexed_is_never_served(
+    tmp_path: Path, steps: list[penstock.transforms.Transform] | None, tarred: bool
+) -> None:
+    good, bad = encode(64, 64), damage_in_the_middle(encode(64, 64, seed=1))
+    files = {"c/0.jpg": good, "c/1.jpg": bad, "c/2.jpg": good}
+    if tarred:
+        labels = {name.replace("jpg", "cls"): b"0" for name in files}
+        write_tar(tmp_path / "x.tar", dict(sorted({**files, **labels}.items())))
+        penstock.index_dataset(tmp_path)
+    else:
+        write_files(tmp_path, files)
+    with pytest.raises(DecodeError, match="'c/1' .*did not decode when it was indexed"):
+        list(Loader(tmp_path, 3, transform=steps))
+    loader = Loader(tmp_path, 3, transform=steps, on_error="skip")
+    assert [batch.rows.tolist() for batch in loader] == [[0, 2]]
+    assert loader.stats().error_count == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps"),
+    [
+        ((1, 3000), [Resize(20, max_size=40), CenterCrop(20)]),
+        ((1, 40000), [Resize(2048), CenterCrop(20)]),
+    ],
+)
+def test_a_picture_too_thin_to_be_resized_is_refused_alone(
+    tmp_path: Path, shape: tuple[int, int], steps: list[penstock.transforms.Transform]
+) -> None:
+    write_files(tmp_path, {"c/0.jpg": encode(80, 60), "c/1.jpg": encode(*shape)})
+    with pytest.raises(DecodeError, match="'c/1' in "):
+        list(Loader(tmp_path, 2, transform=steps))
+    (batch,) = Loader(tmp_path, 2, transform=steps, on_error="skip")
+    assert batch.rows.tolist() == [0]
+
+
+def test_an_empty_class_that_comes_later_counts(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a/0.jpg": encode(8, 8), "b/0.jpg": encode(8, 8)})
+    assert next(iter(Loader(tmp_path, 2)))[1].tolist() == [0, 1]
+    (tmp_path / "aa").mkdir()
+    assert next(iter(Loader(tmp_path, 2)))[1].tolist() == [0, 2]
+
+
+def test_a_folder_in_which_nothing_decodes_is_said_to_be_one(tmp_path: Path) -> None:
+    write_files(tmp_path, {"c/0.jpg": b"no image"})
+    with pytest.raises(ValueError, match="or none decodes"):
+        Loader(tmp_path, 1)

@@ -372,6 +372,8 @@ def test_balanced_weights_make_classes_equally_frequent(tmp_path: Path) -> None:
     assert {int(row) for batch in given for row in batch.rows} == {7}
     with pytest.raises(ValueError, match="weights for 40 samples"):
         Loader(tmp_path / "out", 8, shuffle=True, weights=[1.0, 2.0])
+    nothing = penstock.open_dataset(tmp_path / "out").filter(pc.field("label") == 9)
+    assert list(Loader(nothing, 8, weights="balanced", fields=("label",))) == []
 
 
 def test_a_mixture_gives_each_data_set_its_share(packed: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from penstock.formats.files import SUFFIXES, UNREADABLE, ImageFiles, is_folder, 
 
 
 def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
-    """Lists the folder: samples in path order, other files in `ignored` (hidden ones are not said)."""
+    """Lists the folder: samples in the order of ImageFolder, other files in `ignored` (hidden ones are not said)."""
     root = Path(root)
     if not root.is_dir():
         raise SourceError(f"{root}: not a directory")
@@ -47,8 +47,14 @@ def _list_images(root: Path, classes: list[str]) -> tuple[list[tuple[str, int, i
             found.append((name, *_stat(entry)))
         else:
             ignored.append(name)
-    found.sort()
+    found.sort(key=lambda entry: _order(entry[0]))
     return found, sorted(ignored)
+
+
+def _order(name: str) -> str:
+    """Sorts as ImageFolder does: by class, then by the whole path of the directory, then by file name."""
+    folder, _, file = name.rpartition("/")
+    return f"{name.partition('/')[0]}\0{folder}\0{file}"
 
 
 def _walk(

@@ -52,6 +52,8 @@ def describe_image(data: bytes) -> ImageNote:
     if header.kind not in _NATIVE:
         return ImageNote(header, b"")
     status, seek = _core.build_seek(data)
+    if status == 0 and not seek:  # it was not read: too small for a table, or cut so short
+        status = _core.decode_jpeg(data)[0]
     if status != 0:
         _check_with_pillow(data)
     return ImageNote(header, seek)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.errors import SourceError
@@ -47,13 +49,14 @@ def index_files(source: ImageFiles, target: Path, *, watcher: Watcher | None = N
         root=str(source.root.resolve()),
         recipe={} if unread else {"files": digest_files(source)},
     )
+    manifest = replace(manifest, bytes=int(source.sizes.sum()))
     write_manifest(manifest, target / MANIFEST)
     return manifest
 
 
 def digest_files(source: ImageFiles) -> str:
-    """Changes when a file is added, removed, renamed or written to."""
-    digest = hashlib.sha256()
+    """Changes when a class or a file is added, removed, renamed or written to."""
+    digest = hashlib.sha256(json.dumps(source.classes).encode())
     for name, size, mtime in zip(source.names, source.sizes, source.mtimes, strict=True):
         digest.update(f"{name}\0{size}\0{mtime}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-_MAX_SIDE = 1 << 26  # a picture of 1 x 65,500 whose shorter side becomes 1,024
+MAX_SIDE = 1 << 26  # a picture of 1 x 65,500 whose shorter side becomes 1,024
 Triple = tuple[float, float, float]
 Dtype = Literal["uint8", "float32", "float16", "bfloat16"]
 Layout = Literal["channels_last", "channels_first"]
@@ -52,9 +52,9 @@ class Window:
         for name, array in (("sizes", self.sizes), ("offsets", self.offsets)):
             if np.shape(array) != (count, 2):
                 raise ValueError(f"window.{name} must be int[{count}, 2], not {np.shape(array)}")
-        if count and (np.min(self.sizes) < 1 or np.max(self.sizes) > _MAX_SIDE):
-            raise ValueError(f"window.sizes must be from 1 to {_MAX_SIDE} pixels")
-        offsets = np.clip(self.offsets, -_MAX_SIDE, _MAX_SIDE)
+        if count and (np.min(self.sizes) < 1 or np.max(self.sizes) > MAX_SIDE):
+            raise ValueError(f"window.sizes must be from 1 to {MAX_SIDE} pixels")
+        offsets = np.clip(self.offsets, -MAX_SIDE, MAX_SIDE)
         return np.ascontiguousarray(np.hstack([self.sizes[:, ::-1], offsets]), np.int32)
 
 

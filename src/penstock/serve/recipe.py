@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from penstock import plan
 from penstock.plan import Stream, draw_uniforms
 from penstock.render import Color, Output, Resample, Window
+from penstock.render.options import MAX_SIDE
 from penstock.serve.transforms import (
     CenterCrop,
     ColorJitter,
@@ -140,7 +141,7 @@ def _compile_crop(steps: list[Transform], common_size: tuple[int, int] | None) -
         return Recipe(_whole(size), size, resample)
     if common_size is None:
         raise ValueError(
-            "the images differ in size, so a batch needs a crop: "
+            "the images differ in size, or none decodes, so a batch needs a crop: "
             "transform=[RandomResizedCrop(224)], or [Resize(256), CenterCrop(224)]"
         )
     return Recipe(_whole(common_size), common_size)
@@ -197,7 +198,11 @@ def _center_crop(resize: Resize | None, size: tuple[int, int]) -> Crop:
             fixed = _pair(resize.size)
             new = np.full_like(heights, fixed[0]), np.full_like(widths, fixed[1])
         lefts, tops = plan.center_crop_offsets(*new, *size)
-        window = Window(np.stack(new, axis=1), np.stack([lefts, tops], axis=1))
-        return Drawn(_whole_boxes(heights, widths), size, window)
+        sizes = np.stack(new, axis=1)
+        # A picture too long and thin to be resized so gets no box, and is refused alone.
+        possible = ((sizes >= 1) & (sizes <= MAX_SIDE)).all(axis=1, keepdims=True)
+        boxes = np.where(possible, _whole_boxes(heights, widths), 0).astype(np.int32)
+        window = Window(np.where(possible, sizes, 1), np.stack([lefts, tops], axis=1))
+        return Drawn(boxes, size, window)
 
     return draw_boxes

@@ -22,6 +22,7 @@ from penstock.serve.substitution import OnError, choose_rows
 
 IMAGE, LABEL = "image", "label"
 _ERRORS_LISTED = 1000
+_DAMAGED = "it did not decode when it was indexed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class Renderer:
         if self.recipe is None:
             return Prepared(number, step, runs, images)
         columns, rows = self.layout.columns, step.rows
-        # A damaged image has no size: any box will do, as it does not decode.
+        # A damaged image has no size: any box will do, since what comes out is not used.
         heights, widths = np.maximum(columns.height[rows], 1), np.maximum(columns.width[rows], 1)
         drawn = self.recipe.draw(Draw(self.seed, self.epoch, step.draws), heights, widths)
         return Prepared(number, step, runs, images, seeks, drawn)
@@ -127,9 +128,11 @@ class Renderer:
             out=out,
             threads=self.threads,
         )
-        for i in np.flatnonzero((status != 0) & step.valid & ~bad):
-            self.report(int(step.rows[i]), status_message(int(status[i])))
-        bad |= status != 0
+        failed = (status != 0) | (self.layout.columns.height[step.rows] == 0)
+        for i in np.flatnonzero(failed & step.valid & ~bad):
+            reason = status_message(int(status[i])) if status[i] else _DAMAGED
+            self.report(int(step.rows[i]), reason)
+        bad |= failed
         return out
 
     def _gather_images(

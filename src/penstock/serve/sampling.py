@@ -107,7 +107,7 @@ class Sampling:
                 epoch=epoch,
                 count=len(self),
             )
-        if self._weights is None:
+        if self._weights is None or len(self) == 0:
             return self._subset
         drawn = draw_weighted(self._weights, seed=self._seed, epoch=epoch)
         return drawn if self._subset is None else self._subset[drawn]

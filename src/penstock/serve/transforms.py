@@ -111,7 +111,10 @@ class Lighting:
 
 @dataclass(frozen=True)
 class Normalize:
-    """(x / 255 - mean) / std as floats: ToTensor and Normalize in one."""
+    """(x / 255 - mean) / std as floats: ToTensor and Normalize in one.
+
+    NumPy has no bfloat16: `penstock.Loader` gives its bits as uint16, `penstock.torch.Loader` a tensor of it.
+    """
 
     mean: Triple = IMAGENET_MEAN
     std: Triple = IMAGENET_STD
