@@ -119,3 +119,36 @@ def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:
     pq.write_table(make_table(photos(2)).drop_columns(["score"]), tmp_path / "b.parquet")
     with pytest.raises(SourceError, match="b.parquet: its columns are not those of the first"):
         open_parquet(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("column", "classes", "labels"),
+    [
+        (pa.array(["dog", "cat", None], pa.large_string()), ["cat", "dog"], [1, 0, None]),
+        (pa.array(["dog", "cat", None]).dictionary_encode(), ["cat", "dog"], [1, 0, None]),
+        (pa.array([2.0, None, float("nan")]), None, [2, None, None]),
+        (pa.array([2, 7, None], pa.uint8()), None, [2, 7, None]),
+    ],
+)
+def test_labels_of_other_types_are_labels(
+    tmp_path: Path, column: pa.Array, classes: list[str] | None, labels: list[int | None]
+) -> None:
+    pq.write_table(pa.table({"image": photos(3), "label": column}), tmp_path / "a.parquet")
+    source = open_parquet(tmp_path / "a.parquet")
+    assert source.classes == classes
+    assert [source.read(i).label for i in range(3)] == labels
+
+
+@pytest.mark.parametrize(
+    "column", [[0.5, 1.0], [True, False], pa.array([2**63, 1], pa.uint64())], ids=str
+)
+def test_a_label_that_cannot_be_one_is_an_error(tmp_path: Path, column: object) -> None:
+    pq.write_table(pa.table({"image": photos(2), "label": column}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match="the column 'label' is"):
+        open_parquet(tmp_path / "a.parquet")
+
+
+def test_several_labels_of_a_sample_are_passed_over_and_said(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": photos(1), "label": [[1, 2]]}), tmp_path / "a.parquet")
+    source = open_parquet(tmp_path / "a.parquet")
+    assert (source.read(0).label, list(source.ignored)) == (None, ["column label"])

@@ -107,3 +107,16 @@ def test_a_missing_file_is_an_error_or_left_out_on_request(flat: Path) -> None:
         pack_dataset(flat / "list.csv", flat / "out")
     summary = pack_dataset(flat / "list.csv", flat / "out", on_error="skip")
     assert (summary.samples, summary.rejected[0][0]) == (1, "missing.jpg")
+
+
+@pytest.mark.parametrize("name", [" label", "Label"])
+def test_a_label_column_that_is_misspelt_is_an_error(flat: Path, name: str) -> None:
+    (flat / "list.csv").write_text(f"path,{name}\na.jpg,cat\n")
+    with pytest.raises(SourceError, match=f"a column is called '{name}'; call it 'label'"):
+        open_listing(flat / "list.csv")
+
+
+def test_a_listing_with_semicolons_is_no_list_of_videos(flat: Path) -> None:
+    (flat / "list.csv").write_text("path;label\na.jpg;cat\n")
+    with pytest.raises(SourceError, match=r"no column named path among \['path;label'\]"):
+        open_source(flat / "list.csv")

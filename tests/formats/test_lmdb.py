@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from formats.fixtures import FIXTURES, expected, good_samples, hostile, matches_array, sha256
+from formats.making import photos
 from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.datapoint import make_sample
 from penstock.formats.detect import find_format
 from penstock.formats.lmdb import find_bytes, open_lmdb
 from penstock.formats.unified_doc import open_unified_doc
@@ -269,3 +272,14 @@ def test_bytes_are_found_inside_a_value_in_linear_time() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
     assert find_bytes(bytes(4_000_000), bytes(1_000_000) + b"x") is None
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 5
+
+
+@pytest.mark.parametrize("label", ["cat", 0.5, True])
+def test_the_label_of_a_dict_is_a_whole_number_or_an_error(label: object) -> None:
+    with pytest.raises(SourceError, match="not a whole number"):
+        make_sample("k", {"image": photos(1)[0], "label": label})
+
+
+@pytest.mark.parametrize("label", [None, [1, 2], np.zeros(3)])
+def test_a_dict_may_have_no_label_or_several(label: object) -> None:
+    assert make_sample("k", {"image": photos(1)[0], "label": label}).label is None

@@ -105,3 +105,12 @@ def test_gzipped_records_are_read_but_not_indexed(tmp_path: Path) -> None:
     assert source.read(0).label == 2
     with pytest.raises(SourceError, match="compressed; pack it"):
         source.locate(0)
+
+
+@pytest.mark.parametrize("label", [b"cat", 0.5])
+def test_a_label_that_is_no_whole_number_is_an_error(tmp_path: Path, label: object) -> None:
+    image = photos(1)[0]
+    with pytest.raises(SourceError, match="not a whole number"):
+        open_tfrecord(write(tmp_path, {"image": image, "label": label})).read(0)
+    both = {"image": image, "image/class/label": label, "label": 3}
+    assert open_tfrecord(write(tmp_path, both)).read(0).label == 3

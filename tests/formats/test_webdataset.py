@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+import penstock
 from formats.fixtures import FIXTURES, expected, hostile, sha256
 from formats.making import photos, write_tar
 from penstock.errors import SourceError
 from penstock.formats.brace import expand_braces
+from penstock.formats.detect import open_source
 from penstock.formats.webdataset import open_webdataset
 
 
@@ -104,3 +106,25 @@ def test_a_compressed_tar_is_read_in_small_memory(tmp_path: Path) -> None:
     source = open_webdataset(path)
     assert source.read(39)["jpg"].startswith(b"\xff\xd8\xff")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30 * 1024
+
+
+def test_names_without_a_suffix_are_said_and_a_leading_dot_is_no_part_of_a_key(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tar = write_tar(tmp_path / "x.tar", {"a": b"?", "./c/1.jpg": photos(1)[0], "./c/1.cls": b"3"})
+    source = open_source(tar)
+    assert list(source.ignored) == ["x.tar/a (no suffix)"]
+    assert (source.read(0).key, source.read(0).label) == ("c/1", 3)
+    penstock.index_dataset(tar)
+    assert "1 members are no files, or have no suffix" in caplog.text
+    assert [sample.key for sample in penstock.open_dataset(tmp_path)] == ["c/1"]
+
+
+def test_a_tar_of_tars_is_refused(tmp_path: Path) -> None:
+    inner = write_tar(tmp_path / "n01.tar", {"1.jpg": photos(1)[0]}).read_bytes()
+    outer = write_tar(tmp_path / "train.tar", {"n01.tar": inner, "n02.tar": inner})
+    with pytest.raises(SourceError, match="train.tar: holds tars; unpack"):
+        open_source(outer)
+    with pytest.raises(SourceError, match="train.tar: holds tars; unpack"):
+        penstock.index_dataset(outer, out=tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())

@@ -275,3 +275,22 @@ def test_a_database_that_cannot_be_written_is_an_error_that_says_why(tmp_path: P
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("classes", [None, ["cat"]])
+def test_a_folder_cannot_hold_labelled_and_unlabelled_samples(
+    tmp_path: Path, classes: list[str] | None
+) -> None:
+    mixed = [Sample("a/0", {"jpg": encode(8, 8)}, 0), Sample("b/1", {"jpg": encode(8, 8)})]
+    for order in (mixed, mixed[::-1]):
+        with pytest.raises(PackError, match="some samples have a label and some have none"):
+            export_samples(order, tmp_path / "out", to="folder", classes=classes)
+    export_samples(mixed[1:], tmp_path / "unlabelled", to="folder")
+    assert list(tmp_path.iterdir()) == [tmp_path / "unlabelled"]
+
+
+@pytest.mark.parametrize("to", ["folder", "gulp"])
+def test_classes_of_one_name_are_not_merged(tmp_path: Path, to: str) -> None:
+    birds = ["crane", "tern", "crane"]
+    with pytest.raises(PackError, match="two classes are called 'crane'"):
+        export_samples([Sample("a", {"jpg": b""}, 2)], tmp_path / "out", to=to, classes=birds)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from formats.making import make_example, write_tfrecord
 from images import encode
 from penstock.errors import PackError
 from penstock.pack.progress import Progress
@@ -309,3 +310,20 @@ def test_an_interrupt_stops_all_workers_and_can_be_resumed(tmp_path: Path) -> No
     penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
     penstock.pack_dataset(source, tmp_path / "expected", shard_size=4000)
     assert digests(tmp_path / "out") == digests(tmp_path / "expected")
+
+
+def test_a_container_with_another_label_is_noticed(tmp_path: Path) -> None:
+    """Names, sizes and images are the same."""
+    path, images = tmp_path / "a.tfrecord", [encode(8, 8), encode(8, 8, seed=1)]
+
+    def write(*labels: int) -> None:
+        examples = [{"image": image, "label": label} for image, label in zip(images, labels)]
+        write_tfrecord(path, [make_example(example) for example in examples])
+
+    write(0, 1)
+    penstock.pack_dataset(path, tmp_path / "out")
+    write(0, 1)
+    assert penstock.pack_dataset(path, tmp_path / "out").resumed == 1
+    write(1, 0)
+    with pytest.raises(PackError, match="a.tfrecord/000000 changed after it was packed"):
+        penstock.pack_dataset(path, tmp_path / "out")

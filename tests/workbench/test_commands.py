@@ -8,10 +8,15 @@ import pty
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 
+from penstock.cli.measuring import finish
+from penstock.workbench.report.bench_page import bench_page
+from workbench.benches import make_bench
 from workbench.test_bench import make_photos
 
 QUICK = ("--batch-size", "8", "--size", "32", "--windows", "1", "--seconds", "0.02")
@@ -121,3 +126,12 @@ def test_ctrl_c_ends_with_what_was_measured_and_a_bar_was_shown(folder: Path) ->
     assert process.returncode == 130
     assert "interrupted: these are the windows until then" in output and "render" in output
     assert b"measuring" in shown
+
+
+def test_a_bench_that_measured_nothing_yet_ends_like_any_that_was_interrupted(
+    tmp_path: Path,
+) -> None:
+    bench = replace(make_bench(), stages=(), complete=False)
+    with pytest.raises(typer.Exit) as ended:
+        finish(bench, lambda: bench_page(bench, None), tmp_path / "report.html")
+    assert ended.value.exit_code == 130 and list(tmp_path.iterdir()) == []

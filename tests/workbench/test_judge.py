@@ -103,6 +103,8 @@ def test_a_penstock_loader_is_not_told_to_use_penstock() -> None:
     own = replace(WATCHED, loaders=(replace(WATCHED.loaders[0], kind="penstock Loader"),))
     found = judge(own, penstock_rate=1e6)
     assert found.gain is None and "Packing" not in found.headline
+    advice = " ".join(finding.advice or "" for finding in found.findings)
+    assert "--resize-short" in advice and "Penstock decodes" not in advice
 
 
 def test_slow_starts_of_workers_are_mentioned() -> None:

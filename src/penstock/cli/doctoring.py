@@ -89,7 +89,7 @@ def doctor(
 def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json: bool) -> None:
     with measuring.bench_bar("examining") as watcher:
         bench = run_bench(path, options, watcher)
-    if not bench.stages:
+    if measuring.is_cut_short(bench):
         raise KeyboardInterrupt
     diagnosis = diagnose(bench, need)
     if as_json:
@@ -98,7 +98,7 @@ def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json
         Console().print(tabulate_diagnosis(diagnosis))
     if not bench.complete:
         say("interrupted: this is from the windows until then")
-    measuring.finish(bench, bench_page(bench, diagnosis), html)
+    measuring.finish(bench, lambda: bench_page(bench, diagnosis), html)
 
 
 def _watch(command: list[str], html: Path, as_json: bool) -> None:

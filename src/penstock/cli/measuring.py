@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -22,6 +22,7 @@ from penstock.workbench.numbers import Bench
 from penstock.workbench.report.bench_page import bench_page
 from penstock.workbench.report.page import Page, write_report
 from penstock.workbench.table import tabulate_bench
+from penstock.workbench.verdict import list_capacities
 from penstock.workbench.windows import Watcher
 
 
@@ -79,13 +80,18 @@ def bench(
         print_json(result.to_json())
     else:
         Console().print(tabulate_bench(result))
-    finish(result, bench_page(result, None), html)
+    finish(result, lambda: bench_page(result, None), html)
 
 
-def finish(bench: Bench, page: Page, html: Path | None) -> None:
+def is_cut_short(bench: Bench) -> bool:
+    """Whether it was interrupted before there was anything to judge by."""
+    return not bench.complete and not list_capacities(bench, None)
+
+
+def finish(bench: Bench, make_page: Callable[[], Page], html: Path | None) -> None:
     """The report, where one is wanted, and the exit code."""
-    if html is not None:
-        write_report(html, page)
+    if html is not None and not is_cut_short(bench):
+        write_report(html, make_page())
         say(f"report: {html}")
     if not bench.complete:
         raise typer.Exit(130)

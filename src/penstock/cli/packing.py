@@ -176,7 +176,9 @@ def _find_place(path: Path) -> Path:
 def index(
     path: Annotated[
         Path,
-        typer.Argument(help="WebDataset tars, a gulp directory, TFRecords or an LMDB database."),
+        typer.Argument(
+            help="WebDataset tars, a gulp directory, TFRecords, an LMDB database, an image folder or a listing."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="Put index and manifest here instead of beside the data.")

@@ -80,6 +80,7 @@ def find_layout(schema: pa.Schema) -> Layout:
     classes = [n for n, f in features.items() if f.get("_type") == "ClassLabel"]
     label = "label" if "label" in schema.names else classes[0] if len(classes) == 1 else None
     if label is not None and not _is_label(schema.field(label).type):
+        _check_left_out(schema.field(label))
         label = None
     names = features.get(label or "", {}).get("names")
     rest = [f for f in schema if f.name not in (*images, label)]
@@ -122,7 +123,23 @@ def find_path_column(schema: pa.Schema, layout: Layout) -> str | None:
 
 
 def _is_label(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or _is_text(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def _check_left_out(column: pa.Field) -> None:
+    """Several labels of one sample, or none of any, are passed over and said; one that is no label is an error."""
+    if not (pa.types.is_nested(column.type) or pa.types.is_null(column.type)):
+        raise SourceError(
+            f"the column {column.name!r} is {column.type}: labels are whole numbers or names; "
+            "rename it if it is something else"
+        )
 
 
 def _is_flat(kind: pa.DataType) -> bool:
@@ -137,10 +154,20 @@ def number_labels(
     if layout.label is None:
         return None, None
     column = table[layout.label]
-    if pa.types.is_integer(column.type):
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if _is_text(column.type):
+        column = column.cast(pa.string())
+        classes = sorted(pc.unique(column.drop_null()).to_pylist())
+        return pc.index_in(column, pa.array(classes)).cast(pa.int64()), classes
+    if pa.types.is_floating(column.type):  # what pandas makes of whole numbers with gaps
+        column = pc.if_else(pc.is_nan(column), None, column)
+    try:
         return column.cast(pa.int64()), list(layout.class_names or ()) or None
-    classes = sorted(pc.unique(column.drop_null()).to_pylist())
-    return pc.index_in(column, pa.array(classes)).cast(pa.int64()), classes
+    except pa.ArrowInvalid:
+        raise SourceError(
+            f"the column {layout.label!r} is not of whole numbers of 64 bits: they cannot be labels"
+        ) from None
 
 
 def name_rows(images: pa.ChunkedArray | None, stems: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -99,9 +99,11 @@ def _take_list_label(components: dict[str, Any]) -> int | None:
 
 
 def _take_dict_label(components: dict[str, Any]) -> int | None:
-    if _is_whole_number(components.get("label")):
-        return parse_label(components.pop("label"))
-    return None
+    """The label of a dict, removed from its components. Several labels of one sample stay data."""
+    label = components.get("label")
+    if _is_data(label) or isinstance(label, (list, tuple, dict)):
+        return None
+    return parse_label(components.pop("label", None))
 
 
 def parse_label(value: object) -> int | None:

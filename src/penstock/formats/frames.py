@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.keys import make_keys
+from penstock.formats.listing import PATH_COLUMNS
 from penstock.formats.names import printable
 from penstock.formats.sniff import sniff_image
 from penstock.sample import Sample
@@ -32,7 +33,8 @@ def is_frame_listing(path: Path) -> bool:
     except OSError:
         return False
     head, semicolon, _ = line.partition(b";")
-    return bool(semicolon) and b"," not in head
+    is_heading = head.decode("utf-8", "replace") in PATH_COLUMNS  # of a listing
+    return bool(semicolon) and b"," not in head and not is_heading
 
 
 @dataclass(frozen=True)

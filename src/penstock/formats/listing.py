@@ -20,7 +20,7 @@ from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles, is_image_name, stat_files
 
 SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson", ".tsv"})
-_PATH_COLUMNS = ("path", "file", "filename", "file_name")
+PATH_COLUMNS = ("path", "file", "filename", "file_name")
 
 
 def open_listing(
@@ -34,7 +34,7 @@ def open_listing(
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if twice:
         raise SourceError(f"{listing}: the columns {twice} come twice")
-    path_column = next((name for name in _PATH_COLUMNS if name in table.column_names), None)
+    path_column = next((name for name in PATH_COLUMNS if name in table.column_names), None)
     if path_column is None:
         raise SourceError(f"{listing}: no column named path among {table.column_names}")
     names = [_check_path(listing, i, value) for i, value in enumerate(_values(table, path_column))]
@@ -110,6 +110,9 @@ def _check_unique(listing: Path, names: Sequence[str]) -> None:
 def _read_labels(listing: Path, table: pa.Table) -> tuple[list[int | None], list[str] | None]:
     """(label per row, class names or None where the labels are numbers)."""
     if "label" not in table.column_names:
+        for name in table.column_names:
+            if name.strip().lower() == "label":
+                raise SourceError(f"{listing}: a column is called {name!r}; call it 'label'")
         return [None] * table.num_rows, None
     column = table["label"]
     if pa.types.is_integer(column.type) or pa.types.is_null(column.type):

@@ -169,8 +169,9 @@ def make_example_sample(key: str, features: Mapping[str, list[Any]]) -> Sample:
             plain[name] = [_as_text(v) for v in values] if len(values) != 1 else _as_text(values[0])
     if not images:
         raise SourceError(f"no encoded image among its features {sorted(features)!s:.200}")
-    label = next((name for name in _LABELS if isinstance(plain.get(name), int)), None)
-    number = parse_label(plain.pop(label)) if label is not None else None
+    labels = [name for name in _LABELS if isinstance(plain.get(name), (int, float, str))]
+    labels.sort(key=lambda name: not isinstance(plain[name], int))
+    number = parse_label(plain.pop(labels[0])) if labels else None
     return Sample(key, make_fields({**images, **plain}), number)
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +35,7 @@ FRAMES = ".frames.json"
 
 _NAME = re.compile(r"((?:.*/|)[^./]+)\.([^/]*)", re.DOTALL)
 _WHOLE_NUMBER = re.compile(rb"[+-]?[0-9]{1,18}")
+_ARCHIVES = frozenset(suffix[1:] for suffix in SUFFIXES)
 
 
 class Group(NamedTuple):
@@ -44,17 +45,18 @@ class Group(NamedTuple):
     members: dict[str, Member]
 
 
-def group_members(members: Iterator[Member]) -> Iterator[Group]:
-    """Adjacent members that share a key, as WebDataset groups them; names without a suffix are passed.
+def group_members(members: Iterator[Member], passed: list[str]) -> Iterator[Group]:
+    """Adjacent members that share a key, as WebDataset groups them; names without a suffix go to `passed`.
 
-    A key that comes again later, or a field that comes twice, is a SourceError: read as they stand,
+    The `./` that `tar cf x.tar .` puts before names is no part of a key. A key that comes again later, or a field that comes twice, is a SourceError: read as they stand,
     such samples would be torn or merged.
     """
     seen: set[str] = set()
     group: Group | None = None
     for member in members:
-        match = _NAME.fullmatch(member.name)
+        match = _NAME.fullmatch(_drop_here(member.name))
         if match is None:
+            passed.append(f"{member.name} (no suffix)")
             continue
         key, field = match[1], field_name(match[2])
         if group is None or key != group.key:
@@ -74,6 +76,20 @@ def group_members(members: Iterator[Member]) -> Iterator[Group]:
         group.members[field] = member
     if group is not None:
         yield group
+
+
+def _drop_here(name: str) -> str:
+    while name.startswith("./"):
+        name = name[2:]
+    return name
+
+
+def check_fields(path: object, fields: Iterable[str]) -> None:
+    """SourceError if the members are tars themselves, as in the archive that ImageNet comes in."""
+    if set(fields) <= _ARCHIVES:
+        raise SourceError(
+            f"{path}: holds tars; unpack each of them into a folder of its name, and take the folder above"
+        )
 
 
 def parse_cls(key: str, text: bytes | None) -> int | None:
@@ -191,6 +207,7 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
         ignored += [f"{tar_path.name}/{name}" for name in passed]
     if not names:
         raise SourceError(f"{path}: no samples in its {len(tars)} tars")
+    check_fields(path, numbers)
     return WebDatasetSource(
         root=find_root(paths),
         tars=tars,
@@ -206,7 +223,7 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
 def _scan(tar: PlainFile, passed: list[str]) -> Iterator[Group]:
     fd = tar.open()
     try:
-        yield from group_members(scan_tar(fd, passed))
+        yield from group_members(scan_tar(fd, passed), passed)
     except SourceError as error:
         raise SourceError(f"{tar.path}: {error}") from None
     finally:

@@ -28,6 +28,7 @@ from penstock.formats.source import PlacedSource
 from penstock.formats.tar import scan_tar
 from penstock.formats.webdataset import (
     Group,
+    check_fields,
     find_root,
     find_tars,
     group_members,
@@ -267,6 +268,7 @@ def _index_tars(
             if rejected:
                 raise _refusal(rejected, len(rejected), on_error)
             raise SourceError(f"{tars[0]}: no samples in the {len(tars)} tars from this one on")
+        check_fields(tars[0], (field for part in parts for field in part.shard.fields))
         return _finish([part.shard for part in parts], root, target.folder, None, rejected)
 
 
@@ -291,7 +293,7 @@ def _index_tar(tar: Path, name: str, target: _Target, on_error: str) -> _TarPart
     passed: list[str] = []
     fd = os.open(tar, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for group in group_members(scan_tar(fd, passed)):
+        for group in group_members(scan_tar(fd, passed), passed):
             keys.append(group.key)
             try:
                 _add_group(index, fd, name, group)
@@ -306,7 +308,10 @@ def _index_tar(tar: Path, name: str, target: _Target, on_error: str) -> _TarPart
     if passed:
         shown = ", ".join(map(printable, passed[:_SHOWN]))
         _log.warning(
-            "%s: %d members are no files and not in the index: %s", tar, len(passed), shown
+            "%s: %d members are no files, or have no suffix, and are not in the index: %s",
+            tar,
+            len(passed),
+            shown,
         )
     data = _hash_data(tar, name)
     return _TarPart(target.write(index, name.removesuffix(".tar"), data), keys, rejected)

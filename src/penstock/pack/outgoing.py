@@ -25,6 +25,15 @@ def class_name(label: int, classes: Classes) -> str:
     return f"{label:0{_LABEL_DIGITS}d}"
 
 
+def check_classes(classes: Classes) -> None:
+    """PackError where two classes would become one."""
+    names = list(classes or ())
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise PackError(
+            f"two classes are called {twice!r}, and this layout tells classes apart by name"
+        )
+
+
 def strip_padding(frame: bytes) -> bytes:
     """A frame without the zeros that GulpIO pads it with, where it is indexed in place."""
     bare = frame.rstrip(b"\0")

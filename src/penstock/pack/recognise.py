@@ -1,7 +1,8 @@
 """Whether a finished data set is still there, and its source still what it was packed from.
 
-Guaranteed: a file that was written, or moved into its place, after the data set was finished is compared by its
-content, whatever time it claims; one that was merely touched does no harm.
+Guaranteed: an image file that was written, or moved into its place, after the data set was finished is compared
+by its content, whatever time it claims; one that was merely touched does no harm. Samples in tars, databases and
+tables are compared if the time of their file is later: label and columns too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles
 from penstock.formats.source import Source
 from penstock.pack.cores import count_cores
-from penstock.pack.describe import Described
+from penstock.pack.describe import Described, shard_fields
 from penstock.pack.index import KEY, field_names, read_indexes
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest
@@ -47,8 +48,9 @@ def find_changed(
             sample = read(row).sample
         except SourceError:
             return source.names[row] in rejected
-        known = packed.get(sample.key, {})
-        return all(known.get(field) == crc32c(data) for field, data in sample.items())
+        return packed.get(sample.key) == {
+            f: crc32c(data) for f, data in shard_fields(sample).items()
+        }
 
     with ThreadPoolExecutor(count_cores()) as pool:
         for row, same in zip(doubtful, pool.map(is_same, doubtful), strict=True):
@@ -88,11 +90,14 @@ def _find_ctime(path: Path) -> int:
         return 0
 
 
-def _read_checksums(destination: Path, manifest: Manifest) -> dict[str, dict[str, int | None]]:
-    """The checksums of the fields of each sample, by its key."""
+def _read_checksums(destination: Path, manifest: Manifest) -> dict[str, dict[str, int]]:
+    """The checksums of the fields that each sample has, by its key."""
     shards = [(destination / s.index.file, s.samples, s.data) for s in manifest.shards]
     table = read_indexes(shards)
     fields = field_names(table.schema)
     columns = [table[f"{field}.crc32c"].to_pylist() for field in fields]
-    sums = (dict(zip(fields, row, strict=True)) for row in zip(*columns, strict=True))
+    sums = (
+        {field: crc for field, crc in zip(fields, row, strict=True) if crc is not None}
+        for row in zip(*columns, strict=True)
+    )
     return dict(zip(table[KEY].to_pylist(), sums, strict=True))

@@ -14,7 +14,14 @@ from pathlib import Path
 from penstock.errors import PackError
 from penstock.formats.keys import make_key
 from penstock.formats.names import printable, unescape_key
-from penstock.pack.outgoing import Classes, class_name, data_fields, strip_padding, write_new
+from penstock.pack.outgoing import (
+    Classes,
+    check_classes,
+    class_name,
+    data_fields,
+    strip_padding,
+    write_new,
+)
 from penstock.sample import Sample, is_video_field
 
 
@@ -37,14 +44,21 @@ def _safe_name(name: str) -> str:
 
 
 def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
+    check_classes(classes)
     place.mkdir()
-    count, lines = 0, []
+    count, lines, labelled = 0, [], bool(classes)
     for sample in samples:
         path = _safe_path(sample.key)
         videos = [name for name in sample if is_video_field(name)]
         if videos:
             lines.append(_write_frames(sample, videos[0], place / "frames" / path, classes))
         else:
+            labelled = labelled or (sample.label is not None and count == 0)
+            if labelled != (sample.label is not None):
+                raise PackError(
+                    f"{printable(sample.key)}: some samples have a label and some have none, which an image "
+                    "folder cannot say; webdataset can"
+                )
             _write_image(sample, place, _show_all(path), classes)
         count += 1
     if lines:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from penstock.errors import PackError
 from penstock.formats.names import printable, unescape_key
-from penstock.pack.outgoing import Classes, class_name, strip_padding, write_new
+from penstock.pack.outgoing import Classes, check_classes, class_name, strip_padding, write_new
 from penstock.sample import Sample, is_image_field, is_video_field
 
 _VIDEOS_PER_CHUNK = 100  # GulpIO's own default
 
 
 def write_gulp(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
+    check_classes(classes)
     place.mkdir()
     numbers = {name: k for k, name in enumerate(classes or ())}
     total, rest = 0, iter(samples)

@@ -82,6 +82,10 @@ _ADVICE = {
     Limit.PYTHON: "Move {place} to penstock.transforms, to whole batches, or to the accelerator.",
     Limit.HANDOVER: "Look at prefetch_factor, pin_memory and single slow batches.",
 }
+_PENSTOCK_ADVICE = {
+    Limit.READ: "Pack the data set if it is not, or move it to a faster disk; see penstock doctor PATH.",
+    Limit.DECODE: "Pack smaller pictures (--resize-short), or give the loader more cores; see penstock doctor PATH.",
+}
 
 
 def _about_limit(watched: Watched, limit: Limit) -> Finding | None:
@@ -89,7 +93,8 @@ def _about_limit(watched: Watched, limit: Limit) -> Finding | None:
         return None
     values = _numbers(watched)
     says = _HEADLINES[limit].format(**values)
-    return Finding("limit", says[0].upper() + says[1:], _ADVICE[limit].format(**values))
+    advice = (_ADVICE | _PENSTOCK_ADVICE if _uses_penstock(watched) else _ADVICE)[limit]
+    return Finding("limit", says[0].upper() + says[1:], advice.format(**values))
 
 
 def _about_loop(watched: Watched) -> Finding | None:
