@@ -30,6 +30,20 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     assert sorted(n for _, n in Flow.load(path, shuffle=True, seed=1)) == list(range(120))
 
 
+def test_all_items_are_saved_by_several_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.run.lmdb.COMMIT_EVERY", 3)
+    assert Flow.of(range(10)).save(tmp_path / "x.lmdb") == 10
+    assert list(Flow.load(tmp_path / "x.lmdb")) == list(range(10))
+
+
+def test_loaded_arrays_may_be_written_to(tmp_path: Path) -> None:
+    Flow.of([[np.zeros(3), {"a": (np.ones(2),)}]]).save(tmp_path / "x.lmdb")
+    ((zeros, record),) = Flow.load(tmp_path / "x.lmdb")
+    assert zeros.flags.writeable and record["a"][0].flags.writeable
+
+
 def test_the_layout_is_the_original_one(tmp_path: Path) -> None:
     path = tmp_path / "x.lmdb"
     Flow.of(make_points(3)).save(str(path))

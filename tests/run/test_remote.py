@@ -61,6 +61,14 @@ def test_items_arrive_once_and_in_order(address: str) -> None:
     assert sender.join() == 200
 
 
+def test_the_epoch_that_was_set_is_sent(address: str) -> None:
+    flow = Flow.of(range(20)).shuffle(seed=1)
+    flow.set_epoch(3)
+    sender = Sender(flow, address)
+    assert list(Flow.receive(address)) == list(flow)
+    assert sender.join() == 20
+
+
 def test_arrays_of_every_kind_arrive_unchanged(address: str) -> None:
     item = [np.arange(6, dtype=">i2").reshape(2, 3)[:, ::-1], {"a": (1, 2.5, None, True, "ä")}]
     item += [b"bytes", np.float64(0.1), np.zeros((0, 4)), np.array("text"), np.array(5)]

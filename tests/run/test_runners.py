@@ -21,6 +21,7 @@ import pytest
 
 from penstock import Flow
 from penstock.errors import WorkerError
+from penstock.run.seeding import CHOOSE, GLOBALS, MIX, SHUFFLE, item_rng, make_generator
 from run.contract import COUNT, FlowContract, read
 from run.functions import (
     Broken,
@@ -186,6 +187,18 @@ class TestInProcess(FlowContract):
             read(flow)
         assert caught.value.position == 7
 
+    def test_global_generators_are_seeded_per_item(self) -> None:
+        flow = Flow.of(range(6)).map(draw_globals).in_process(start="fork")
+        whole = read(flow)
+        flow.load_state_dict({**flow.state_dict(), "position": 3})
+        assert read(flow) == whole[3:]
+
+    def test_global_generators_of_the_consumer_do_not_matter(self) -> None:
+        flow = Flow.of(lambda: (draw_globals(n) for n in range(3))).in_process(start="fork")
+        first = read(flow)
+        draw_globals(0)
+        assert read(flow) == first
+
 
 class TestNested(FlowContract):
     """Processes that feed threads that feed processes, all in yet another process."""
@@ -266,6 +279,47 @@ def test_shared_memory_does_not_grow_with_the_number_of_items() -> None:
         assert not image[0]
     grown = int(Path("/proc/self/statm").read_text().split()[2]) - pages
     assert grown * 4096 < 64 << 20  # 3000 images are 750 MiB
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [
+        Flow.of(range(3)).map(make_image, 2, start="fork"),
+        Flow.of(range(3)).map(make_image).in_process(start="fork"),
+    ],
+    ids=["map", "in_process"],
+)
+def test_a_pass_leaves_no_descriptor_open(flow: Flow) -> None:
+    read(flow)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        read(flow)
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_process_in_the_middle_of_work_is_ended_by_sigterm() -> None:
+    reader, writer = os.pipe()
+
+    def work(n: int) -> int:
+        if n:
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(os.write(writer, b"ended")))
+            os.write(writer, b"begun")
+            signal.pause()
+        return n
+
+    passed = iter(Flow.of(range(2)).map(work).in_process(start="fork"))
+    next(passed)
+    os.close(writer)
+    with open(reader, "rb") as said:
+        assert said.read(5) == b"begun"
+        passed.close()
+        assert said.read() == b"ended"
+
+
+def test_the_randomness_of_an_item_is_used_for_nothing_else() -> None:
+    (numbers,) = Flow.of([0]).map(lambda n: item_rng().random(4).tolist(), seed=1)
+    for use in (SHUFFLE, MIX, CHOOSE, GLOBALS):
+        assert make_generator(1, 0, 0, use).random(4).tolist() != numbers
 
 
 def run_script(text: str, **options: Any) -> subprocess.Popen[str]:

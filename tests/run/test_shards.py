@@ -131,6 +131,13 @@ def test_images_with_labels_are_a_data_set_for_the_loader_and_the_tools(tmp_path
 
 
 @pytest.mark.parametrize(
+    ("item", "label"), [((b"x", 3, 7), 3), ((b"x", "ant", 7), 7), ((b"x", "ant"), None)]
+)
+def test_the_label_is_the_second_value_or_else_the_last(item: Any, label: int | None) -> None:
+    assert make_sample(0, item).label == label
+
+
+@pytest.mark.parametrize(
     ("item", "message"),
     [
         ({"a": [1, object()]}, "item 1 cannot be saved: its field 'a.1' is of type object"),
@@ -154,6 +161,12 @@ def test_an_item_that_holds_itself_is_refused(tmp_path: Path) -> None:
     item.append(item)
     with pytest.raises(PackError, match="item 0 cannot be saved: .*holds itself"):
         Flow.of([item]).save(tmp_path / "out")
+
+
+def test_shards_are_filled_up_to_their_size(tmp_path: Path) -> None:
+    Flow.of([b"x" * 1000] * 12).save(tmp_path / "out", shard_size=10_000)
+    sizes = [path.stat().st_size for path in (tmp_path / "out").glob("*.tar")]
+    assert len(sizes) == 4 and max(sizes) <= 10_000
 
 
 def test_no_items_are_no_data_set(tmp_path: Path) -> None:
@@ -288,6 +301,16 @@ def test_a_shuffled_load_is_resumed_in_its_own_order(tmp_path: Path, name: str) 
     assert second != first and sorted(second) == sorted(first)
     flow.load_state_dict({**flow.state_dict(), "epoch": 1, "position": 30})
     assert list(flow) == second[30:]
+
+
+@pytest.mark.parametrize("name", ["out", "x.lmdb"])
+def test_the_epoch_that_was_set_is_saved(tmp_path: Path, name: str) -> None:
+    if name == "x.lmdb":
+        pytest.importorskip("lmdb")
+    flow = Flow.of(range(20)).shuffle(seed=1)
+    flow.set_epoch(3)
+    flow.save(tmp_path / name)
+    assert list(Flow.load(tmp_path / name)) == list(flow)
 
 
 def test_a_data_set_is_a_source(packed: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
+from collections import Counter, namedtuple
 from itertools import chain
 from typing import Any
 
@@ -306,6 +306,12 @@ def test_batch_keeps_dtypes_and_leaves_text_alone() -> None:
     assert (arrays.dtype, arrays.shape) == (np.uint8, (3, 2))
 
 
+def test_a_batch_of_tensors_is_a_tensor() -> None:
+    torch = pytest.importorskip("torch")
+    (batch,) = Flow.of([torch.ones(2), torch.zeros(2)]).batch(2)
+    assert isinstance(batch, torch.Tensor) and batch.tolist() == [[1, 1], [0, 0]]
+
+
 def test_batch_of_named_tuples_and_dicts_keeps_the_kind() -> None:
     point = namedtuple("point", "x y")
     assert next(iter(Flow.of([point(1, 2)]).batch(1)))._fields == ("x", "y")
@@ -339,6 +345,21 @@ def test_mix_without_weights_needs_lengths_and_mixes_all() -> None:
     assert 200 < sum(n < 500 for n in list(flow)[:500]) < 300
     with pytest.raises(ValueError, match="mix needs weights"):
         Flow.of(range(5)).mix(Flow.of(range(5)).filter(is_even))
+
+
+def test_mix_without_weights_makes_every_interleaving_equally_likely() -> None:
+    flows = (Flow.of("aa").mix(Flow.of("bb"), seed=seed) for seed in range(1200))
+    counts = Counter("".join(flow) for flow in flows)
+    assert len(counts) == 6
+    assert min(counts.values()) > 135 and max(counts.values()) < 265  # 200 each, 5 sigma are 65
+
+
+@pytest.mark.parametrize("method", ["mix", "choose"])
+def test_the_turns_of_flows_differ_between_epochs(method: str) -> None:
+    flow = getattr(Flow.of("a" * 50), method)(Flow.of("b" * 50), seed=1)
+    first = "".join(flow)
+    flow.set_epoch(1)
+    assert "".join(flow) != first
 
 
 def test_choose_follows_the_weights_and_stops_when_one_ends() -> None:
@@ -439,9 +460,27 @@ def test_set_epoch_after_loading_keeps_the_position_of_that_epoch_only() -> None
     assert len(list(flow)) == 6
 
 
+def test_a_loaded_position_is_the_beginning_of_one_pass_only() -> None:
+    flow = Flow.of(range(6))
+    flow.load_state_dict({**flow.state_dict(), "position": 4})
+    assert list(flow) == [4, 5]
+    assert list(flow) == list(range(6))
+
+
+def test_the_state_after_loading_is_the_loaded_one() -> None:
+    flow = Flow.of(range(6))
+    state = {**flow.state_dict(), "epoch": 2, "position": 4}
+    flow.load_state_dict(state)
+    assert flow.state_dict() == state
+
+
 def test_join_refuses_dicts_that_share_a_key() -> None:
     with pytest.raises(ValueError, match="share a key"):
         list(Flow.of([{"a": 1}]).join(Flow.of([{"a": 2}])))
+
+
+def test_join_of_tuples_is_a_tuple() -> None:
+    assert list(Flow.of([(1, 2)]).join(Flow.of([(3,)]))) == [(1, 2, 3)]
 
 
 def test_map_field_leaves_the_item_as_it_was() -> None:
