@@ -19,11 +19,12 @@ from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.tar import BLOCK
 from penstock.pack import workshop as ws
-from penstock.pack.describe import Described, describe_image, describe_video
+from penstock.pack.describe import Described, describe_image, describe_video, shard_fields
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import write_manifest
 from penstock.pack.shard import ShardResult, assemble_manifest, shard_name, write_shard
+from penstock.pack.tar import END
 from penstock.sample import Sample, field_name, is_image_field, is_video_field
 
 
@@ -73,11 +74,11 @@ class _Cutter:
     """The number of the shard that a sample goes to, sample after sample."""
 
     def __init__(self, shard_size: int) -> None:
-        self._limit = shard_size
+        self._limit = shard_size - len(END)
         self._number = self._used = 0
 
     def __call__(self, described: Described) -> int:
-        fields = described.sample.values()
+        fields = shard_fields(described.sample).values()
         size = sum(BLOCK - (-len(data) // BLOCK) * BLOCK for data in fields)
         if self._used and self._used + size > self._limit:
             self._number, self._used = self._number + 1, 0

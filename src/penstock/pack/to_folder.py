@@ -46,15 +46,17 @@ def _safe_name(name: str) -> str:
 def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
     check_classes(classes)
     place.mkdir()
-    count, lines, labelled = 0, [], bool(classes)
+    count, lines = 0, []
+    labelled = True if classes else None  # None until there is an image to tell by
     for sample in samples:
         path = _safe_path(sample.key)
         videos = [name for name in sample if is_video_field(name)]
         if videos:
             lines.append(_write_frames(sample, videos[0], place / "frames" / path, classes))
         else:
-            labelled = labelled or (sample.label is not None and count == 0)
-            if labelled != (sample.label is not None):
+            has_label = sample.label is not None
+            labelled = has_label if labelled is None else labelled
+            if labelled != has_label:
                 raise PackError(
                     f"{printable(sample.key)}: some samples have a label and some have none, which an image "
                     "folder cannot say; webdataset can"
