@@ -6,6 +6,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
 import penstock
@@ -43,6 +44,11 @@ def test_slices_are_data_sets(packed: Path) -> None:
     assert [sample.key for sample in part] == keys[12:2:-3]
     assert part[1:][0].key == keys[9]
     assert part.index["key"].to_pylist() == keys[12:2:-3]
+
+
+def test_a_slice_can_be_filtered(packed: Path) -> None:
+    part = penstock.open_dataset(packed)[12:2:-3].filter(pc.field("label") == 1)
+    assert [sample.key for sample in part] == ["class1/004", "class1/001"]
 
 
 def test_opening_reads_no_tar_and_no_index(packed: Path) -> None:

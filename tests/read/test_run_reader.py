@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.read.run_reader import Arenas
+from penstock.plan import RunSchedule
+from penstock.read.layout import Run
+from penstock.read.run_reader import Arenas, RunReader
 
 
 class Held:
@@ -42,6 +44,20 @@ def test_what_is_held_is_bounded_by_what_was_wanted_at_one_time(steps: list[int]
             held.give(step)
         most = max(most, sum(held.wanted))
         assert held.bytes() <= 9 / 4 * most + 8
+
+
+def test_no_run_is_read_long_before_it_is_needed() -> None:
+    steps, read = np.arange(20), [0]
+
+    def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
+        read.append(run)
+        return Run(memory, None, {})
+
+    with RunReader(RunSchedule(steps, steps, steps), read_run, steps, ahead=2) as reader:
+        for step in range(20):
+            reader.take([step])
+            assert max(read) <= step + 2
+            reader.finish_step(step)
 
 
 def test_memory_is_used_again_for_a_run_of_about_its_size() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,26 @@ def test_a_loader_keeps_its_index_when_the_folder_gets_another(
     next(path for path in sorted(root.rglob("*")) if path.is_file()).unlink()
     Loader(root, 4, transform=[RandomResizedCrop(16)])
     assert len([path for path in (tmp_path / "cache").iterdir() if path.is_dir()]) == 1
+
+
+@pytest.mark.parametrize("kind", ["folder", "database"])
+def test_what_is_written_anew_at_the_same_size_is_indexed_anew(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / ("in/a/0.jpg" if kind == "folder" else "in.lmdb")
+    source = tmp_path / "in" if kind == "folder" else file
+    lengths = []
+    for side in (16, 8):
+        data = encode(side, side).ljust(2000, b"\0")
+        if kind == "folder":
+            write_files(source, {"a/0.jpg": data})
+        else:
+            pytest.importorskip("lmdb")
+            file.unlink(missing_ok=True)
+            penstock.export_samples([Sample("0", {"jpg": data}, 0)], file, to="lmdb")
+        lengths.append(file.stat().st_size)
+        os.utime(file, (side, side))
+        (batch,) = Loader(source, 1)
+        assert batch[0].shape == (1, side, side, 3)
+    assert lengths[0] == lengths[1]
 
 
 def test_a_cache_that_cannot_be_made_says_what_to_do(
@@ -184,6 +205,14 @@ def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(b"")
     with pytest.raises(penstock.CorruptError, match="penstock index"):
         Loader(tmp_path, 4)
+
+
+def test_an_image_with_a_plain_name_comes_before_others_of_its_sample(tmp_path: Path) -> None:
+    others = {"k.depth.png": encode(8, 8, format="PNG"), "k.cls": b"0"}
+    write_tar(tmp_path / "x.tar", {**others, "k.jpg": encode(16, 16)})
+    penstock.index_dataset(tmp_path)
+    (batch,) = Loader(tmp_path, 1)
+    assert batch[0].shape == (1, 16, 16, 3)
 
 
 def write_files(root: Path, files: dict[str, bytes]) -> None:

@@ -102,6 +102,22 @@ def test_it_works_in_another_process(packed: Path, method: str) -> None:
     next(iterator)
 
 
+def test_an_iterator_of_the_parent_says_so_in_a_fork(packed: Path) -> None:
+    iterator = iter(Loader(packed, 4, transform=CROP))
+    next(iterator)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            next(iterator)
+        except RuntimeError as error:
+            os._exit(0 if "belongs to the parent" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    next(iterator)
+
+
 def test_a_pickled_loader_goes_on_where_it_stood(packed: Path) -> None:
     loader = Loader(packed, 4, shuffle=True, transform=CROP)
     whole = epoch_bytes(loader)
@@ -109,6 +125,14 @@ def test_a_pickled_loader_goes_on_where_it_stood(packed: Path) -> None:
     again = pickle.loads(pickle.dumps(loader))
     assert again.state_dict() == loader.state_dict()
     assert [images.tobytes() for images, _ in again] == whole[3:]
+
+
+def test_a_pickled_loader_knows_what_was_received(packed: Path) -> None:
+    loader = Loader(packed, 4, shuffle=True, transform=CROP)
+    iterator = iter(loader)
+    next(iterator), next(iterator)
+    again = pickle.loads(pickle.dumps(loader))
+    assert again.state_dict() == loader.state_dict() and again.state_dict()["step"] == 2
 
 
 SCRIPT = """
@@ -261,6 +285,13 @@ def test_stats_count_what_was_loaded(packed: Path) -> None:
     assert 0 < stats.wait_seconds <= stats.seconds
     assert stats.render_seconds > 0 and stats.images_per_second > 0 and stats.read_seconds > 0
     assert stats.queue_depth == 0
+
+
+def test_what_only_fills_up_a_batch_is_not_counted(packed: Path) -> None:
+    loader = Loader(packed, 4, transform=CROP, rank=0, world_size=5)
+    batches = list(loader)
+    assert sum(len(batch.rows) for batch in batches) == 13
+    assert loader.stats().images == sum(int(batch.valid.sum()) for batch in batches) == 12
 
 
 def test_a_batch_without_a_good_sample_is_marked_and_not_an_error(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from PIL import Image
 
 import penstock
+from formats.making import write_tar
 from penstock import Loader, Mixture
 from penstock.transforms import (
     CenterCrop,
@@ -148,6 +151,15 @@ def test_a_finished_epoch_is_followed_by_the_next(packed: Path) -> None:
     assert np.array_equal(orders[1], np.concatenate(epoch_rows(loader, 1)))
 
 
+def test_an_old_iterator_that_ends_does_not_change_the_epoch_that_was_set(packed: Path) -> None:
+    loader = Loader(packed, 32, fields=("label",))
+    old = iter(loader)
+    next(old)
+    loader.set_epoch(5)
+    list(old)
+    assert next(iter(loader)).epoch == 5
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_resumed_at_any_step_it_goes_on_as_if_nothing_had_happened(
     packed: Path, shuffle: bool
@@ -175,14 +187,16 @@ def test_resumed_at_any_step_it_goes_on_as_if_nothing_had_happened(
 
 
 def test_a_state_of_another_loader_is_refused(packed: Path) -> None:
-    state = Loader(packed, 8, shuffle=True, transform=CROP).state_dict()
-    for other in (
-        Loader(packed, 16, shuffle=True, transform=CROP),
-        Loader(packed, 8, shuffle=True, transform=CROP, seed=1),
-        Loader(packed, 8, transform=CROP),
+    options = {"batch_size": 8, "shuffle": True, "window": 0, "transform": CROP}
+    state = Loader(packed, **options).state_dict()
+    for change, name in (
+        ({"batch_size": 16}, "global_batch"),
+        ({"seed": 1}, "seed"),
+        ({"shuffle": False}, "shuffle"),
+        ({"window": 32}, "window"),
     ):
-        with pytest.raises(ValueError, match="another loader|lanes"):
-            other.load_state_dict(state)
+        with pytest.raises(ValueError, match=f"another loader: {name} is [^;]*$"):
+            Loader(packed, **{**options, **change}).load_state_dict(state)
 
 
 def test_a_state_of_another_selection_of_equal_length_is_refused(packed: Path) -> None:
@@ -281,6 +295,22 @@ def test_ranks_that_cannot_share_the_lanes_of_an_epoch_say_so(packed: Path) -> N
     make(4).load_state_dict(make(6).state_dict())  # 24 lanes
 
 
+def test_an_epoch_goes_on_with_the_lanes_of_its_state_whatever_was_before(packed: Path) -> None:
+    def make(ranks: int) -> Loader:
+        return Loader(
+            packed, 24 // ranks, shuffle=True, fields=("label",), rank=0, world_size=ranks
+        )
+
+    used, fresh, state = make(4), make(4), make(6).state_dict()
+    with_others = np.concatenate(epoch_rows(used))
+    used.load_state_dict(state)
+    fresh.load_state_dict(state)
+    copied = pickle.loads(pickle.dumps(fresh))
+    expected, *rows = (np.concatenate(epoch_rows(loader)) for loader in (fresh, used, copied))
+    assert not np.array_equal(expected, with_others)
+    assert all(np.array_equal(expected, found) for found in rows)
+
+
 def test_a_state_is_of_plain_values_and_of_whole_numbers(packed: Path) -> None:
     numbers = {"batch_size": np.int64(4), "seed": np.int32(3), "rank": np.int8(0)}
     loader = Loader(packed, **numbers, world_size=np.int8(1), shuffle=True, transform=CROP)
@@ -356,6 +386,12 @@ def test_a_subset_a_filter_and_a_slice_are_loaded(packed: Path) -> None:
     assert sorted(rows) == list(range(12, 31, 2))
 
 
+def test_weights_of_a_slice_are_in_its_own_order(packed: Path) -> None:
+    part = penstock.open_dataset(packed)[30:10:-2]
+    loader = Loader(part, 4, transform=CROP, weights=np.arange(10) == 0)
+    assert set(np.concatenate(epoch_rows(loader))) == {30}
+
+
 def test_balanced_weights_make_classes_equally_frequent(tmp_path: Path) -> None:
     from images import encode
 
@@ -376,6 +412,11 @@ def test_balanced_weights_make_classes_equally_frequent(tmp_path: Path) -> None:
     assert list(Loader(nothing, 8, weights="balanced", fields=("label",))) == []
 
 
+def test_a_sample_that_comes_again_is_cropped_anew(packed: Path) -> None:
+    (batch,) = Loader(packed, 61, shuffle=True, transform=CROP, weights=np.arange(61) == 7)
+    assert set(batch.rows) == {7} and len(np.unique(batch[0], axis=0)) > 50
+
+
 def test_a_mixture_gives_each_data_set_its_share(packed: Path, tmp_path: Path) -> None:
     from trees import make_folder
 
@@ -393,6 +434,16 @@ def test_a_mixture_gives_each_data_set_its_share(packed: Path, tmp_path: Path) -
             dataset = mixture.datasets[int(row >= 61)]
             sample = dataset[int(row) - (61 if row >= 61 else 0)]
             assert (sample.key, sample.label) == (key, label)
+
+
+def test_a_mixture_reads_each_data_set_from_its_own_files(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        write_tar(tmp_path / name / f"{name}.tar", {"0.cls": b"0", "0.txt": name.encode()})
+        penstock.index_dataset(tmp_path / name)
+    mixture = Mixture([penstock.open_dataset(tmp_path / name) for name in "ab"], [1, 1])
+    (batch,) = Loader(mixture, 2, fields=("txt",))
+    assert batch[0] == [b"a", b"b"]
 
 
 def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
@@ -427,6 +478,27 @@ def test_memory_follows_what_is_wanted_and_not_the_data_set(
     assert largest_run(dataset, shuffle=True, window=61) == single
 
 
+def test_runs_inside_a_shard_come_with_the_seek_tables_of_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from images import encode
+
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    for number in range(6):
+        (tmp_path / "in" / "a" / f"{number}.jpg").write_bytes(encode(300, 400, seed=number))
+    penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
+    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", 1)
+    monkeypatch.setattr("penstock.serve.choices.RUN_BYTES", 40_000)
+    layout = Loader(tmp_path / "out", 2, transform=CROP)._epochs.layout
+    tables = []
+    for run, rows in enumerate(np.diff(layout.runs)):
+        seeks = layout.read_run(run, np.empty(layout.sizes[run], np.uint8)).seeks
+        assert seeks is not None and rows < 6
+        tables += [bytes(seeks.table(i)) for i in range(rows)]
+    with pa.ipc.open_file(tmp_path / "out" / "shard-000000.arrow") as index:
+        assert tables == index.read_all()["jpg.seek"].to_pylist() and all(tables)
+
+
 def test_the_order_does_not_depend_on_the_fields(packed: Path) -> None:
     few = epoch_rows(Loader(packed, 8, shuffle=True, window=16, transform=CROP))
     fields = ("image", "cls", "key")
@@ -437,6 +509,14 @@ def test_the_order_does_not_depend_on_the_fields(packed: Path) -> None:
         for names in (("image", "label"), ("image", "cls"), ("cls",))
     ]
     assert len(set(windows)) == 1
+
+
+def test_a_window_is_of_some_batches_and_of_all_loose_files(
+    packed: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", 1)
+    assert Loader(packed, 8, shuffle=True, transform=CROP)._epochs.window == 32
+    assert Loader(folder, 8, shuffle=True, transform=CROP)._epochs.window is None
 
 
 def test_a_negative_label_is_a_label(tmp_path: Path) -> None:
@@ -463,6 +543,8 @@ def test_a_state_beyond_the_epoch_is_refused(packed: Path) -> None:
     loader = Loader(packed, 8, shuffle=True, transform=CROP)
     with pytest.raises(ValueError, match="an epoch has 8"):
         loader.load_state_dict({**loader.state_dict(), "step": 10**6})
+    with pytest.raises(ValueError, match="of epoch -1"):
+        loader.load_state_dict({**loader.state_dict(), "epoch": -1})
 
 
 def test_a_batch_can_be_rebuilt_from_its_values(packed: Path) -> None:

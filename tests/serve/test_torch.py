@@ -41,7 +41,11 @@ def test_floats_are_those_of_torchvision(packed: Path, torchvision, dtype: str) 
         assert torch.equal(image, theirs(picture).to(getattr(torch, dtype)))
 
 
-def test_the_rank_is_found_from_torch_distributed(packed: Path, tmp_path: Path) -> None:
+def test_the_rank_is_that_of_torch_distributed_before_that_of_the_environment(
+    packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{tmp_path / 'group'}", rank=0, world_size=1
     )

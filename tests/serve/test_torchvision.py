@@ -16,6 +16,8 @@ from PIL import Image
 import penstock
 from penstock.serve.pipeline import divide_transform
 from penstock.serve.recipe import Draw
+from penstock.serve.torchvision import read_step
+from penstock.transforms import Resize
 
 torch = pytest.importorskip("torch")
 
@@ -198,6 +200,8 @@ def test_what_would_not_be_exact_is_left_to_python(torchvision: ModuleType) -> N
         ([V.ToImage(), plain], 1, "antialias"),
         ([v_crop, V.ToImage(), V.ColorJitter(0.4)], 2, "PIL"),
         ([v_crop, V.ToImage(), half], 2, "float32"),
+        ([v_crop, V.ToImage(), V.ToDtype(torch.float32)], 2, "from 0 to 1"),
+        ([T.RandomHorizontalFlip(), T.CenterCrop(20)], 1, "crops once and first"),
         ([v_crop, V.ToDtype(torch.float32, scale=True)], 1, "nothing but tensors"),
         ([T.RandomHorizontalFlip(), crop], 1, "crops once and first"),
         ([crop, T.ToTensor(), T.Normalize(MEAN, STD), T.Normalize(MEAN, STD)], 3, "once"),
@@ -208,6 +212,21 @@ def test_what_would_not_be_exact_is_left_to_python(torchvision: ModuleType) -> N
         pipeline = divide_transform(T.Compose(steps), (40, 40))
         assert [line.where for line in pipeline.lines].index("Python") == count, steps
         assert why in pipeline.lines[count].why
+
+
+def test_a_tensor_of_another_default_dtype_is_left_to_python(torchvision: ModuleType) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        (line,) = divide_transform(torchvision.transforms.ToTensor(), (8, 8)).lines
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert line.where == "Python" and "float64" in line.why
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_resize_keeps_its_largest_side(torchvision: ModuleType, version: str) -> None:
+    module = torchvision.transforms if version == "v1" else torchvision.transforms.v2
+    assert read_step(module.Resize(40, max_size=50), "pil") == Resize(40, max_size=50)
 
 
 def test_a_subclass_is_somebodys_own(torchvision: ModuleType) -> None:
