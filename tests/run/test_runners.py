@@ -417,8 +417,9 @@ def test_a_process_forked_in_the_loop_may_end_without_harm_to_it() -> None:
 
 
 def list_shared_memory() -> set[str]:
-    """Names in shared memory, but for the semaphores of pools that other tests have at this moment."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.")}
+    """Shared memory with our name or number, or as multiprocessing names it: other programs have theirs there."""
+    ours = ("penstock", f"_{os.getpid()}_", "psm_")
+    return {name for name in os.listdir("/dev/shm") if any(part in name for part in ours)}
 
 
 @pytest.mark.parametrize(
