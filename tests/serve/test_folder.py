@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from images import encode
 from penstock import Loader
 from penstock.errors import DecodeError, SourceError
 from penstock.formats.files import ImageFiles
+from penstock.pack.manifest import Manifest
+from penstock.pack.progress import Watcher
 from penstock.read import folder_cache
 from penstock.read.folder_cache import open_path
 from penstock.sample import Sample
@@ -75,6 +78,22 @@ def test_a_loader_keeps_its_index_when_the_folder_gets_another(
     next(path for path in sorted(root.rglob("*")) if path.is_file()).unlink()
     Loader(root, 4, transform=[RandomResizedCrop(16)])
     assert len([path for path in (tmp_path / "cache").iterdir() if path.is_dir()]) == 1
+
+
+def test_others_have_to_wait_while_the_index_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index_files = folder_cache.index_files
+
+    def index_under_lock(source: ImageFiles, target: Path, *, watcher: Watcher | None) -> Manifest:
+        (lock,) = (tmp_path / "cache").glob("*.lock")
+        with open(lock) as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return index_files(source, target, watcher=watcher)
+
+    monkeypatch.setattr(folder_cache, "index_files", index_under_lock)
+    root = write_pictures(tmp_path / "in", count=2)
+    assert len(open_path(root, tmp_path / "cache")) == 2
 
 
 def test_a_cache_that_cannot_be_made_says_what_to_do(
