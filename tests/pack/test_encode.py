@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from penstock import Encode, open_dataset, open_source, pack_dataset
+from images import make_pixels
+from penstock import Encode, Sample, open_dataset, open_source, pack_dataset
+from penstock.pack.encode import encode_sample
 
 
 def load(data: bytes) -> np.ndarray:
@@ -32,6 +34,14 @@ def test_pixels_become_png_without_loss_and_other_arrays_stay(shared: Path, tmp_
 def test_without_being_asked_arrays_are_npy(shared: Path, tmp_path: Path) -> None:
     pack_dataset(shared / "fixtures/tensorpack-arrays/odd.lmdb", tmp_path / "p", order="source")
     assert list(open_dataset(tmp_path / "p").fields) == ["cls", "json", "npy"]
+
+
+def test_jpegs_of_low_quality_are_smaller() -> None:
+    out = io.BytesIO()
+    np.save(out, make_pixels(200, 300))
+    sample = Sample("a", {"npy": out.getvalue()})
+    low, high = (encode_sample(sample, Encode("jpg", quality=quality)) for quality in (10, 90))
+    assert len(low["jpg"]) < len(high["jpg"]) / 2
 
 
 def test_wrong_options_are_refused() -> None:

@@ -165,6 +165,17 @@ def test_webdataset_to_webdataset_is_read_by_webdataset_itself(
         assert {n: d for n, d in entry.items() if not n.startswith("__")} == dict(sample.fields)
 
 
+def test_a_tar_that_is_full_is_followed_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.pack.to_webdataset._SHARD_SIZE", 4096)
+    many = [Sample(f"{i}", {"jpg": encode(8, 8)}, i) for i in range(7)]
+    export_samples(many, tmp_path / "out", to="webdataset")
+    source = open_source(tmp_path / "out")
+    assert [len(rows) for rows in source.files.values()] == [2, 2, 2, 1]
+    assert [(s.key, s.label) for s in samples(source)] == [(s.key, s.label) for s in many]
+
+
 def test_keys_that_would_lead_out_of_the_folder_stay_inside(tmp_path: Path) -> None:
     image = encode(8, 8)
     hostile = ["%2E%2E/x", "%2Fetc/y", "a/%2E%2E/%2E%2E/z", "%00"]

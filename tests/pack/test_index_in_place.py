@@ -22,6 +22,7 @@ from penstock import (
     verify_dataset,
 )
 from penstock.serve.transforms import RandomResizedCrop
+from trees import file_bytes, make_folder
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,17 @@ def test_the_loader_trains_from_a_database_as_from_its_packed_copy(
     assert found["index"][0].shape == (48, 32, 32, 3)
     for ours, theirs in zip(found["index"], found["packed"], strict=True):
         assert np.array_equal(ours, theirs)
+
+
+def test_the_index_of_a_relative_image_folder_is_good_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_folder(tmp_path / "in")
+    monkeypatch.chdir(tmp_path)
+    index_dataset("in", out="index")
+    monkeypatch.chdir(tmp_path / "index")
+    images = sorted(data for sample in open_dataset(tmp_path / "index") for data in sample.values())
+    assert images == sorted(file_bytes(tmp_path / "in").values())
 
 
 def test_an_image_folder_is_indexed_file_by_file(tmp_path: Path) -> None:

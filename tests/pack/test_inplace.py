@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,16 @@ def test_tars_in_several_folders_are_one_data_set(tmp_path: Path, out: str | Non
     assert list(source.files) == ["a/t.tar", "b/t.tar"]
 
 
+def test_an_index_made_with_relative_paths_is_good_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tar_of(tmp_path / "tars/a.tar", "1", "2")
+    monkeypatch.chdir(tmp_path)
+    penstock.index_dataset("tars", out="index")
+    monkeypatch.chdir(tmp_path / "index")
+    assert [sample.key for sample in penstock.open_dataset(tmp_path / "index")] == ["1", "2"]
+
+
 def test_a_key_in_two_tars_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     tar_of(tmp_path / "a.tar", "1", "2")
     tar_of(tmp_path / "b.tar", "2", "3")
@@ -185,6 +196,17 @@ def test_samples_of_a_tar_that_cannot_be_read_are_left_out_on_request(tmp_path: 
     assert "--on-error" not in str(caught.value)
 
 
+def test_the_list_of_what_was_left_out_goes_when_nothing_is(tmp_path: Path) -> None:
+    tar_of(tmp_path / "a.tar", "1")
+    tar_of(tmp_path / "b.tar", "2", cls=b"cat")
+    penstock.index_dataset(tmp_path, on_error="skip")
+    assert (tmp_path / "rejected.jsonl").exists()
+    tar_of(tmp_path / "b.tar", "2")
+    (tmp_path / "penstock.json").unlink()
+    assert penstock.index_dataset(tmp_path, on_error="skip").samples == 2
+    assert not (tmp_path / "rejected.jsonl").exists()
+
+
 def test_links_in_a_tar_are_said(
     shared: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -193,6 +215,32 @@ def test_links_in_a_tar_are_said(
     assert ignored and all(name.startswith("links.tar/") and "(a " in name for name in ignored)
     penstock.index_dataset(tar, out=tmp_path)
     assert f"{len(ignored)} members are no files" in caplog.text
+
+
+def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync, replace, calls = os.fsync, os.replace, list[str]()
+
+    def note_sync(fd: int) -> None:
+        calls.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+        fsync(fd)
+
+    def note_rename(temporary: Path, place: Path) -> None:
+        calls.append("rename")
+        replace(temporary, place)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_rename)
+    write_durable(tmp_path / "x", b"data")
+    assert calls == ["file", "rename", "folder"]
+
+
+def test_a_file_that_cannot_get_its_name_leaves_no_temporary(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_durable(tmp_path / "x", b"data")
+    assert list(tmp_path.iterdir()) == [tmp_path / "x"]
 
 
 def test_two_writers_of_a_file_do_not_share_its_temporary(

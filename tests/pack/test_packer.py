@@ -19,8 +19,11 @@ from PIL import Image
 
 import penstock
 from images import encode
+from jpegs import OK
+from penstock._core import decode_jpeg
 from penstock.errors import PackError
 from penstock.pack.progress import Progress
+from penstock.pack.shrink import shrink_sample
 from trees import digests, file_bytes, make_folder, untar
 
 
@@ -184,18 +187,25 @@ def test_kinds_heights_and_widths_are_in_the_index(tmp_path: Path) -> None:
     assert index["png.width"].to_pylist() == [None, None, 22]
 
 
-def test_shrinking_resizes_the_larger_images_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shrink", [penstock.Shrink(short=40), penstock.Shrink(longest=60)])
+def test_shrinking_resizes_the_larger_images_only(tmp_path: Path, shrink: penstock.Shrink) -> None:
     (tmp_path / "in" / "c").mkdir(parents=True)
     small, large = encode(20, 30), encode(80, 120, format="PNG")
     (tmp_path / "in" / "c" / "small.jpg").write_bytes(small)
     (tmp_path / "in" / "c" / "large.png").write_bytes(large)
-    penstock.pack_dataset(
-        tmp_path / "in", tmp_path / "out", order="source", shrink=penstock.Shrink(short=40)
-    )
+    penstock.pack_dataset(tmp_path / "in", tmp_path / "out", order="source", shrink=shrink)
     first, second = penstock.open_dataset(tmp_path / "out")
     assert second["jpg"] == small
     with Image.open(io.BytesIO(first["jpg"])) as image:
         assert (image.format, image.size) == ("JPEG", (60, 40))
+
+
+def test_shrunk_images_of_low_quality_are_smaller() -> None:
+    sample = penstock.Sample("a", {"jpg": encode(200, 300)})
+    low, high = (
+        shrink_sample(sample, penstock.Shrink(short=150, quality=quality)) for quality in (10, 90)
+    )
+    assert len(low["jpg"]) < len(high["jpg"]) / 2
 
 
 def test_progress_reaches_the_whole(folder: Path, tmp_path: Path) -> None:
@@ -262,6 +272,24 @@ def test_the_reason_why_a_file_is_rejected_is_the_same_every_time(tmp_path: Path
         tmp_path / "in", tmp_path / "out", shrink=shrink, on_error="skip"
     )
     assert summary.rejected == [("c/html.jpg", "does not decode: cannot identify image file")]
+
+
+def test_an_odd_jpeg_is_packed_if_pillow_forgives_it_and_only_then(tmp_path: Path) -> None:
+    files = make_folder(tmp_path / "in", classes=1, per_class=1) / "class0"
+    whole = encode(200, 200)
+    middle, tables = len(whole) // 2, whole.index(b"\xff\xdb")
+    odd = {
+        "forgiven-1": whole[:middle] + b"\xff\xe5" + whole[middle + 2 :],
+        "forgiven-2": whole[:tables] + b"\0\0" + whole[tables:],
+        "refused-1": whole[:2] + b"\xff\xe0\0\x06JFIF" + whole[2:],
+        "refused-2": whole[:-2] + whole,
+    }
+    for name, data in odd.items():
+        assert decode_jpeg(data)[0] != OK
+        (files / f"{name}.jpg").write_bytes(data)
+    summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
+    refused = [name for name, _ in summary.rejected]
+    assert refused == ["class0/refused-1.jpg", "class0/refused-2.jpg"]
 
 
 @pytest.mark.parametrize("size", [40, 200, 500])

@@ -41,6 +41,16 @@ print(count)
 """
 
 
+KILLED_AFTER = """
+import os, signal, sys, penstock
+source, destination, samples = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def kill(done):
+    if done.samples >= samples:
+        os.kill(os.getpid(), signal.SIGKILL)
+penstock.pack_dataset(source, destination, shard_size=20000, workers=2, watcher=kill)
+"""
+
+
 def run_killed_at(source: Path, destination: Path, when: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", KILLED_AT, str(source), str(destination), str(when)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -79,17 +89,12 @@ def test_killed_again_and_again_at_random_moments_it_ends_with_the_same_bytes(
 ) -> None:
     source = make_folder(tmp_path / "source", classes=4, per_class=40, size=64)
     penstock.pack_dataset(source, tmp_path / "whole", shard_size=20000)
-    command = [sys.executable, "-m", "penstock", "pack", str(source), str(tmp_path / "out")]
-    command += ["--shard-size", "20000", "--workers", "2"]
-    rng = random.Random(0)
-    for _ in range(6):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            process.wait(timeout=rng.uniform(0.3, 0.8))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-c", KILLED_AFTER, str(source), str(tmp_path / "out")]
+    for samples in sorted(random.Random(0).sample(range(1, 161), 6)):
+        result = subprocess.run([*command, str(samples)], capture_output=True, check=False)
+        assert result.returncode == -signal.SIGKILL, result.stderr
+    summary = penstock.pack_dataset(source, tmp_path / "out", shard_size=20000)
+    assert summary.resumed > 0
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
@@ -163,19 +168,56 @@ def write_listing(source: Path, label: int) -> Path:
     return path
 
 
+def stop_at_ten(done: Progress) -> None:
+    if done.samples == 10:
+        raise KeyboardInterrupt
+
+
+def stop_half_way(source: Path, destination: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        penstock.pack_dataset(source, destination, shard_size=4000, workers=1, watcher=stop_at_ten)
+
+
+def test_a_shard_that_was_cut_short_since_the_stop_is_not_taken_over(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source")
+    stop_half_way(source, tmp_path / "out")
+    shard = tmp_path / "out/.packing/shard-000000.tar"
+    shard.write_bytes(shard.read_bytes()[:-512])
+    penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
+    assert penstock.verify_dataset(tmp_path / "out") == []
+
+
+def test_shards_taken_over_count_as_progress(tmp_path: Path) -> None:
+    source, seen = make_folder(tmp_path / "source"), list[Progress]()
+    stop_half_way(source, tmp_path / "out")
+    summary = penstock.pack_dataset(source, tmp_path / "out", shard_size=4000, watcher=seen.append)
+    assert summary.resumed > 0
+    assert seen[-1] == (15, 15, summary.source_bytes, summary.source_bytes)
+
+
+def test_shards_of_a_larger_pack_that_was_stopped_are_removed(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source")
+    stop_half_way(source, tmp_path / "out")
+    workshop = tmp_path / "out/.packing"
+    (workshop / "shard-000001.tar").rename(tmp_path / "out/shard-000001.tar")
+    penstock.pack_dataset(source, tmp_path / "out")
+    names = ["penstock.json", "shard-000000.arrow", "shard-000000.tar"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
+
+
 def test_labels_that_changed_are_noticed_in_a_finished_and_in_a_stopped_pack(
     tmp_path: Path,
 ) -> None:
     source = make_folder(tmp_path / "source")
     listing = write_listing(source, 1)
-
-    def stop(done: Progress) -> None:
-        if done.samples == 10:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
         penstock.pack_dataset(
-            source, tmp_path / "out", listing=listing, shard_size=4000, workers=1, watcher=stop
+            source,
+            tmp_path / "out",
+            listing=listing,
+            shard_size=4000,
+            workers=1,
+            watcher=stop_at_ten,
         )
     write_listing(source, 2)
     penstock.pack_dataset(source, tmp_path / "out", listing=listing, shard_size=4000)
@@ -208,6 +250,22 @@ def test_a_shard_that_another_plan_replaced_is_not_taken_over(tmp_path: Path) ->
     penstock.pack_dataset(source, tmp_path / "out", shard_size=12_000, seed=0)
     assert penstock.verify_dataset(tmp_path / "out") == []
     assert digests(tmp_path / "out") == digests(tmp_path / "expected")
+
+
+def test_every_file_of_a_data_set_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make_folder(tmp_path / "source")
+    original, synced = os.fsync, set[int]()
+
+    def note(fd: int) -> None:
+        synced.add(os.fstat(fd).st_ino)
+        original(fd)
+
+    monkeypatch.setattr(os, "fsync", note)
+    penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
+    made = [tmp_path / "out", *(tmp_path / "out").iterdir()]
+    assert [path.name for path in made if path.stat().st_ino not in synced] == []
 
 
 def test_a_full_disk_is_a_clear_error_and_packing_goes_on_when_there_is_room(

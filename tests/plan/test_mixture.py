@@ -57,6 +57,12 @@ def test_seeds_go_through_a_source_in_different_orders() -> None:
     assert draw(0, [1, 1, 1], 30, seed=0).tolist() != draw(0, [1, 1, 1], 30, seed=1).tolist()
 
 
+def test_sources_of_equal_runs_are_gone_through_in_different_orders() -> None:
+    sources = np.array([0, 100, 200])
+    rows = draw_mixture(make_runs([10] * 20), sources, np.ones(2), seed=0, epoch=0, count=60)
+    assert rows[:30].tolist() != (rows[30:] - 100).tolist()
+
+
 def test_a_source_that_cuts_a_run_is_refused() -> None:
     with pytest.raises(ValueError, match="begins and ends where a run does"):
         draw_mixture(RUNS, np.array([0, 95, 335]), np.ones(2), seed=0, epoch=0, count=10)

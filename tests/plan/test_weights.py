@@ -55,6 +55,11 @@ def test_draws_differ_between_epochs_and_repeat_for_the_same_one() -> None:
     assert draw[0] == draw[2] != draw[1]
 
 
+def test_among_equals_each_epoch_draws_others() -> None:
+    draws = {tuple(draw_weighted(np.ones(20), seed=0, epoch=e, count=10)) for e in range(10)}
+    assert len(draws) == 10
+
+
 @example([1], 10**9, 1 - 2.0**-32)  # the sum of the last two rounds up
 @given(some_weights, st.integers(0, 10**9), st.floats(0, 1, exclude_max=True))
 def test_shares_add_up_and_are_right_to_one(weights: list[int], total: int, phase: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from images import encode
 from penstock import Loader
 from penstock.errors import DecodeError, SourceError
 from penstock.formats.files import ImageFiles
+from penstock.pack.manifest import Manifest
+from penstock.pack.progress import Watcher
 from penstock.read import folder_cache
 from penstock.read.folder_cache import open_path
 from penstock.sample import Sample
@@ -98,6 +101,22 @@ def test_what_is_written_anew_at_the_same_size_is_indexed_anew(tmp_path: Path, k
     assert lengths[0] == lengths[1]
 
 
+def test_others_have_to_wait_while_the_index_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index_files = folder_cache.index_files
+
+    def index_under_lock(source: ImageFiles, target: Path, *, watcher: Watcher | None) -> Manifest:
+        (lock,) = (tmp_path / "cache").glob("*.lock")
+        with open(lock) as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return index_files(source, target, watcher=watcher)
+
+    monkeypatch.setattr(folder_cache, "index_files", index_under_lock)
+    root = write_pictures(tmp_path / "in", count=2)
+    assert len(open_path(root, tmp_path / "cache")) == 2
+
+
 def test_a_cache_that_cannot_be_made_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,10 +139,10 @@ def test_an_index_in_a_cache_that_cannot_be_written_to_is_used(
         penstock.export_samples(penstock.open_dataset(tmp_path / "packed"), source, to="lmdb")
     cache = tmp_path / "cache"
     expected = len(open_path(source, cache))
-    states = {path: path.stat() for path in cache.rglob("*")}
+    states = list_states(cache)
     monkeypatch.setattr(folder_cache, "_locked", refuse_to_write)
     assert len(open_path(source, cache)) == expected
-    assert {path: path.stat() for path in cache.rglob("*")} == states
+    assert list_states(cache) == states
 
 
 def refuse_to_write(path: Path) -> None:
@@ -213,6 +232,12 @@ def test_an_image_with_a_plain_name_comes_before_others_of_its_sample(tmp_path: 
     penstock.index_dataset(tmp_path)
     (batch,) = Loader(tmp_path, 1)
     assert batch[0].shape == (1, 16, 16, 3)
+
+
+def list_states(root: Path) -> dict[Path, tuple[int, int, int]]:
+    """What writing to a file or folder changes."""
+    stats = {path: path.stat() for path in root.rglob("*")}
+    return {path: (s.st_ino, s.st_size, s.st_mtime_ns) for path, s in stats.items()}
 
 
 def write_files(root: Path, files: dict[str, bytes]) -> None:
