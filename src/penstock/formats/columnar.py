@@ -134,7 +134,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _check_left_out(column: pa.Field) -> None:
-    """Several labels of one sample, or none of any, are passed over and said; one that is no label is an error."""
+    """SourceError unless it holds lists of labels, or nothing: those are passed over, and said."""
     if not (pa.types.is_nested(column.type) or pa.types.is_null(column.type)):
         raise SourceError(
             f"the column {column.name!r} is {column.type}: labels are whole numbers or names; "

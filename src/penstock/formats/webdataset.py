@@ -48,8 +48,8 @@ class Group(NamedTuple):
 def group_members(members: Iterator[Member], passed: list[str]) -> Iterator[Group]:
     """Adjacent members that share a key, as WebDataset groups them; names without a suffix go to `passed`.
 
-    The `./` that `tar cf x.tar .` puts before names is no part of a key. A key that comes again later, or a field that comes twice, is a SourceError: read as they stand,
-    such samples would be torn or merged.
+    The `./` that `tar cf x.tar .` puts before names is no part of a key. A key that comes again later, or a field
+    that comes twice, is a SourceError: read as they stand, such samples would be torn or merged.
     """
     seen: set[str] = set()
     group: Group | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,11 +28,12 @@ def class_name(label: int, classes: Classes) -> str:
 
 def check_classes(classes: Classes) -> None:
     """PackError where two classes would become one."""
-    names = list(classes or ())
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise PackError(
-            f"two classes are called {twice!r}, and this layout tells classes apart by name"
-        )
+    counts = Counter(classes or ())
+    for name, count in counts.most_common(1):
+        if count > 1:
+            raise PackError(
+                f"two classes are called {name!r}, and this layout tells classes apart by name"
+            )
 
 
 def strip_padding(frame: bytes) -> bytes:
