@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -304,3 +305,18 @@ def test_a_jpeg_cut_anywhere_is_rejected(tmp_path: Path, size: int, restart: int
     (write / "whole.jpg").write_bytes(whole)
     summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
     assert (summary.samples, len(summary.rejected)) == (2, 10)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "options"),
+    [("jpg", {"progressive": True}), ("png", {"format": "PNG"}), ("webp", {"format": "WEBP"})],
+)
+def test_a_cut_image_of_another_kind_is_rejected_too(
+    tmp_path: Path, suffix: str, options: dict[str, Any]
+) -> None:
+    folder = make_folder(tmp_path / "in", classes=1, per_class=1) / "class0"
+    data = encode(64, 64, **options)
+    (folder / f"cut.{suffix}").write_bytes(data[: len(data) * 2 // 3])
+    (folder / f"whole.{suffix}").write_bytes(data)
+    summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
+    assert [name for name, _ in summary.rejected] == [f"class0/cut.{suffix}"]

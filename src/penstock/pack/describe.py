@@ -59,6 +59,14 @@ def describe_image(data: bytes) -> ImageNote:
     return ImageNote(header, seek)
 
 
+def check_pixels(described: Described) -> Described:
+    """The same. SourceError if an image of which only the header was read does not decode."""
+    for name, note in described.images.items():
+        if is_image_field(name) and note.header.kind not in _NATIVE:
+            _check_with_pillow(described.sample[name])
+    return described
+
+
 def describe_video(data: bytes, frames: Sequence[int]) -> ImageNote:
     """The header of the first frame. SourceError if the frames do not fill the data exactly."""
     if not frames or min(frames) <= 0 or sum(frames) != len(data):

@@ -27,7 +27,7 @@ from penstock.formats.source import Source
 from penstock.pack import workshop as ws
 from penstock.pack.cores import count_cores
 from penstock.pack.cut import cut_shards, order_rows
-from penstock.pack.describe import Described, describe_sample
+from penstock.pack.describe import Described, check_pixels, describe_sample
 from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
@@ -240,7 +240,7 @@ class _Job:
             sample = encode_sample(sample, self.options.encode)
         if self.options.shrink is not None:
             sample = shrink_sample(sample, self.options.shrink)
-        return describe_sample(sample)
+        return check_pixels(describe_sample(sample))
 
     def _plan_digest(self, rows: np.ndarray) -> str:
         """Tells whether a shard found in the workshop is the one that would be made now."""
