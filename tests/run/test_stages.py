@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from penstock import Flow
 from penstock.errors import SourceError, WorkerError
+from penstock.run.seeding import item_rng
 from run.contract import COUNT, FlowContract, read
 from run.functions import fail_on_threes, is_even, pair, record, shaped, square
 
@@ -50,7 +51,7 @@ class TestBatchesOfMapThatSkips(FlowContract):
 
     def expect(self) -> list[Any]:
         kept = [n for n in range(COUNT) if n % 3]
-        return read(Flow.of(kept).shuffle(4).batch(3))
+        return read(Flow.of(kept).map(int).shuffle(4).batch(3))
 
 
 class TestMapField(FlowContract):
@@ -247,6 +248,56 @@ def test_shuffle_begins_anywhere(count: int, window: int, start: int, step: int)
     flow.load_state_dict({**flow.state_dict(), "position": start})
     assert list(flow) == whole[start:]
     assert list(flow.shard(0, step)) == whole[::step]
+
+
+def test_two_shuffles_of_one_seed_are_independent() -> None:
+    once, twice = Flow.of(range(50)).shuffle(), Flow.of(range(50)).shuffle().shuffle()
+    order = list(once)
+    assert list(twice) != [order[n] for n in order]
+    assert sorted(twice) == list(range(50))
+
+
+def draw_bit(bits: list[bool]) -> list[bool]:
+    return [*bits, bool(item_rng().random() < 0.5)]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_stages_draw_numbers_of_their_own(workers: int) -> None:
+    flow = Flow.of([[]] * 200).map(draw_bit, workers, "threads").map(draw_bit)
+    found = list(flow)
+    assert {tuple(bits) for bits in found} == {(a, b) for a in (False, True) for b in (False, True)}
+    first = [bits[:1] for bits in found]
+    assert first == list(Flow.of([[]] * 200).map(draw_bit)), (
+        "what is added changes nothing before it"
+    )
+    assert found == list(flow.in_process(2, start="fork"))
+
+
+def test_a_flow_inside_a_function_leaves_its_randomness_alone() -> None:
+    def nested(n: int) -> float:
+        list(Flow.of(range(2)).map(abs))
+        return item_rng().random()
+
+    alone = list(Flow.of(range(4)).map(lambda n: item_rng().random()))
+    assert list(Flow.of(range(4)).map(nested)) == alone and len(set(alone)) == 4
+    with pytest.raises(RuntimeError, match="no item is in work here"):
+        item_rng()
+
+
+def test_a_filter_draws_and_fails_like_a_map() -> None:
+    kept = [list(Flow.of(range(99)).filter(lambda n: item_rng().random() < 0.5)) for _ in "ab"]
+    assert kept[0] == kept[1] and 20 < len(kept[0]) < 80
+    with pytest.raises(WorkerError, match="failed on item 2: StopIteration") as caught:
+        list(Flow.of(range(9)).filter(lambda n: next(iter([True] * (2 - n)))))
+    assert caught.value.position == 2
+
+
+@pytest.mark.parametrize(
+    "flow", [Flow.of(iter(range(9))), Flow.of(range(9)).map(square, 2, "threads", ordered=False)]
+)
+def test_what_cannot_be_repeated_is_not_shared_out(flow: Flow) -> None:
+    with pytest.raises(ValueError, match="cannot be shared out among processes"):
+        flow.in_process(2)
 
 
 def test_shuffle_differs_between_epochs_and_seeds() -> None:

@@ -81,9 +81,10 @@ class Mix(Stage):
     weights: tuple[float, ...] | None
     lengths: tuple[Length, ...]
     seed: int
+    draws = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
-        draws = draw_uniform(self.seed, at.epoch, 0, MIX)
+        draws = draw_uniform(self.seed, at.epoch, 0, MIX, at.stream)
         left = [float(w) for w in self.weights or self._known()]
         with ExitStack() as stack:
             flows = [stack.enter_context(opened(opener, at)) for opener in inputs]
@@ -119,11 +120,12 @@ class Choose(Stage):
 
     weights: tuple[float, ...]
     seed: int
+    draws = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         with ExitStack() as stack:
             flows = [stack.enter_context(opened(opener, at)) for opener in inputs]
-            for draw in draw_uniform(self.seed, at.epoch, 0, CHOOSE):
+            for draw in draw_uniform(self.seed, at.epoch, 0, CHOOSE, at.stream):
                 for item in flows[pick(self.weights, draw)]:
                     yield item
                     break

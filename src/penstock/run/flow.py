@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.formats.source import Source
@@ -60,6 +60,7 @@ class Flow:
     def __init__(self, stage: Stage, inputs: tuple[Flow, ...] = ()) -> None:
         self._stage = stage
         self._inputs = check_flows(inputs)
+        self._streams: int = max((flow._streams + flow._stage.draws for flow in inputs), default=0)
         self._at = At()
         self._pass = Pass()
 
@@ -253,6 +254,7 @@ class Flow:
         stage = InProcess(max(1, check_count("buffer", buffer, 1) // processes), start)
         if processes == 1:
             return self._then(stage)
+        self._check_repeatable("shared out among processes")
         shares = (self.shard(rank, processes)._then(stage) for rank in range(processes))
         return Flow.interleave(*shares)
 
@@ -265,7 +267,7 @@ class Flow:
         `receiver_key`: the receiver's public key, which makes the connection encrypted.
         """
         if name is not None:
-            self._check_resumable()
+            self._check_repeatable()
         return send_items(self._open_from, addresses, name, receiver_key)
 
     # Iterating, measuring, saving
@@ -310,13 +312,13 @@ class Flow:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the last pass that was begun is: plain data, to be given to `load_state_dict`."""
-        self._check_resumable()
+        self._check_repeatable()
         begun = self._pass
         return {"epoch": begun.epoch, "position": begun.position, "flow": self._signature()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next pass go on after the last item that the saved one gave."""
-        self._check_resumable()
+        self._check_repeatable()
         if state["flow"] != self._signature():
             raise ValueError(
                 f"this state was saved by another flow: {state['flow']}; this is {self._signature()}"
@@ -370,6 +372,7 @@ class Flow:
         return Flow(stage, (self,))
 
     def _open(self, at: At) -> Items:
+        at = replace(at, stream=self._streams)
         return open_stage(self._stage, tuple(flow._open for flow in self._inputs), at)
 
     def _open_from(self, start: int) -> Items:
@@ -383,11 +386,10 @@ class Flow:
     def _signature(self) -> str:
         return " → ".join(flow._stage.name for flow in self._walk())
 
-    def _check_resumable(self) -> None:
+    def _check_repeatable(self, what: str = "resumed") -> None:
         for flow in self._walk():
-            if flow._stage.unrepeatable:
-                reason = flow._stage.unrepeatable
-                raise ValueError(f"this flow cannot be resumed: {flow._stage.name}: {reason}")
+            if reason := flow._stage.unrepeatable:
+                raise ValueError(f"this flow cannot be {what}: {flow._stage.name}: {reason}")
 
 
 def check_flows(flows: tuple[Flow, ...]) -> tuple[Flow, ...]:

@@ -45,6 +45,7 @@ class Map(Stage):
     on_error: OnError
     seed: int
     start: str | None
+    draws = True
 
     @property
     def seeks(self) -> bool:  # type: ignore[override]
@@ -61,7 +62,7 @@ class Map(Stage):
                 yield result
 
     def _run(self, items: Items, at: At) -> Iterator[Any]:
-        task = Task(self.fn, f"map({name_of(self.fn)})", self.seed, at.epoch)
+        task = Task(self.fn, self.name, self.seed, at.epoch, at.stream)
         if not self.workers:
             task = replace(task, seeds_globals=owns_process())
             for number, item in enumerate(items):

@@ -9,8 +9,9 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
 
-from penstock.run.seeding import SHUFFLE, draw_uniform
+from penstock.run.seeding import SHUFFLE, draw_uniform, owns_process
 from penstock.run.stage import At, Items, Length, Opener, Stage, name_of, opened
+from penstock.run.task import Failure, Task
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,17 @@ class Filter(Stage):
     """The items for which `keep(item)` is true."""
 
     keep: Callable[[Any], bool]
+    draws = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        task = Task(self.keep, self.name, 0, at.epoch, at.stream, owns_process())
         with opened(inputs[0], at) as items:
-            yield from filter(self.keep, items)
+            for position, item in enumerate(items):
+                kept = task.call(position, item, "in the consumer")
+                if isinstance(kept, Failure):
+                    raise kept.make_error()
+                if kept:
+                    yield item
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
         return None
@@ -47,6 +55,7 @@ class Shuffle(Stage):
     window: int | None
     seed: int
     seeks = True
+    draws = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         window = self.window or 0
@@ -54,7 +63,7 @@ class Shuffle(Stage):
         # as many of the outputs from there are old as there were places gone back.
         low = max(0, at.start - window + 1) if window else 0
         with opened(inputs[0], at.move(low)) as items:
-            keys = draw_uniform(self.seed, at.epoch, low, SHUFFLE)
+            keys = draw_uniform(self.seed, at.epoch, low, SHUFFLE, at.stream)
             ordered = sort_within(items, keys, low, window) if window else sort_all(items, keys)
             yield from islice(ordered, at.start - low, None, at.step)
 

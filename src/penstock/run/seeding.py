@@ -1,6 +1,7 @@
-"""Randomness that is a pure function of (seed, epoch, position), in whatever process or thread.
+"""Randomness that is a pure function of (seed, epoch, stream, position), in whatever process or thread.
 
-`item_rng()` is the generator of the item that is being worked on: the same numbers inline, on
+Each random stage of a flow has a stream of its own, numbered from the source on, so that two stages with one seed
+are independent, and a stage that is added at the end changes nothing before it. `item_rng()` is the generator of the item that is being worked on: the same numbers inline, on
 threads and in processes. In worker processes the global generators are seeded per item as well,
 so that functions that call `random`, `numpy.random` or `torch` are reproducible unchanged; in the
 consumer's own process the globals are never touched.
@@ -12,12 +13,15 @@ import random
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
 
 BLOCK = 1024  # draws per counter block: a position's draw costs at most one block
 SHUFFLE, MIX, CHOOSE, ITEM, GLOBALS = range(5)  # the last counter word: uses never share numbers
+
+_OUTSIDE = 2**63  # the stream of a process of ours, which no stage has
 
 _current = threading.local()
 _owned = False
@@ -30,10 +34,12 @@ def check_seed(seed: int) -> int:
     return seed
 
 
-def make_generator(seed: int, epoch: int, block: int, use: int) -> np.random.Generator:
-    """Philox keyed by (seed, epoch), its counter placed by block and use: nothing is kept."""
+def make_generator(
+    seed: int, epoch: int, block: int, use: int, stream: int = 0
+) -> np.random.Generator:
+    """Philox keyed by (seed, epoch), its counter placed by block, stream and use: nothing is kept."""
     key = np.array([seed, _fold(epoch)], np.uint64)
-    counter = np.array([0, block, 0, use], np.uint64)
+    counter = np.array([0, block, stream, use], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
@@ -44,25 +50,30 @@ def _fold(epoch: int) -> int:
     return int(np.random.SeedSequence(epoch).generate_state(1, np.uint64)[0])
 
 
-def draw_uniform(seed: int, epoch: int, start: int, use: int) -> Iterator[float]:
+def draw_uniform(seed: int, epoch: int, start: int, use: int, stream: int = 0) -> Iterator[float]:
     """u(start), u(start + 1), …, each in [0, 1): u(p) is the same wherever one begins."""
     block, skip = divmod(start, BLOCK)
     while True:
-        draws = make_generator(seed, epoch, block, use).random(BLOCK).tolist()
+        draws = make_generator(seed, epoch, block, use, stream).random(BLOCK).tolist()
         yield from draws[skip:]
         block, skip = block + 1, 0
 
 
-def set_item(seed: int, epoch: int, position: int) -> None:
-    """Say which item this thread works on next: `item_rng` starts afresh for it."""
-    _current.item = (seed, epoch, position)
-    _current.rng = None
+@contextmanager
+def item_at_work(seed: int, epoch: int, stream: int, position: int) -> Iterator[None]:
+    """Which item this thread works on: `item_rng` starts afresh for it, and goes on with that before afterwards."""
+    before = getattr(_current, "item", None), getattr(_current, "rng", None)
+    _current.item, _current.rng = (seed, epoch, position, ITEM, stream), None
+    try:
+        yield
+    finally:
+        _current.item, _current.rng = before
 
 
 def item_rng() -> np.random.Generator:
     """The generator of the item that a flow's function is working on, in this thread.
 
-    The same (seed, epoch, position) gives the same numbers in every runner.
+    The same (seed, epoch, position) gives the same numbers in every runner, and others in each stage.
 
         def crop(image):
             top = item_rng().integers(0, image.shape[0] - 224)
@@ -72,8 +83,7 @@ def item_rng() -> np.random.Generator:
     if item is None:
         raise RuntimeError("item_rng() is for functions that a flow calls; no item is in work here")
     if _current.rng is None:
-        seed, epoch, position = item
-        _current.rng = make_generator(seed, epoch, position, ITEM)
+        _current.rng = make_generator(*item)
     rng: np.random.Generator = _current.rng
     return rng
 
@@ -89,10 +99,10 @@ def owns_process() -> bool:
     return _owned
 
 
-def seed_globals(seed: int, epoch: int, position: int) -> None:
-    """Seed random, numpy.random and, if it is imported, torch from (seed, epoch, position)."""
+def seed_globals(seed: int, epoch: int, position: int, stream: int = _OUTSIDE) -> None:
+    """Seed random, numpy.random and, if it is imported, torch from (seed, epoch, stream, position)."""
     block, place = divmod(position, BLOCK)
-    set_globals(_draw_words(seed, epoch, block)[place])
+    set_globals(_draw_words(seed, epoch, block, stream)[place])
 
 
 def set_globals(word: int) -> None:
@@ -105,7 +115,7 @@ def set_globals(word: int) -> None:
 
 
 @lru_cache(maxsize=8)
-def _draw_words(seed: int, epoch: int, block: int) -> list[int]:
-    generator = make_generator(seed, epoch, block, GLOBALS)
+def _draw_words(seed: int, epoch: int, block: int, stream: int) -> list[int]:
+    generator = make_generator(seed, epoch, block, GLOBALS, stream)
     words: list[int] = generator.integers(0, 2**64, BLOCK, np.uint64).tolist()
     return words

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -22,18 +22,19 @@ Opener: TypeAlias = "Callable[[At], Items]"
 
 @dataclass(frozen=True)
 class At:
-    """Where to begin: outputs `start`, `start + step`, … of `epoch`."""
+    """Where to begin: outputs `start`, `start + step`, … of `epoch`. `stream`: random numbers of the stage's own."""
 
     epoch: int = 0
     start: int = 0
     step: int = 1
+    stream: int = 0
     stop: Stop | None = field(
         default=None, compare=False
     )  # of the thread that reads, if it is ours
 
     def move(self, start: int = 0, step: int = 1, epoch: int | None = None) -> At:
         """Somewhere else, in the same epoch unless told, for the same reader."""
-        return At(self.epoch if epoch is None else epoch, start, step, self.stop)
+        return replace(self, epoch=self.epoch if epoch is None else epoch, start=start, step=step)
 
 
 class Stage:
@@ -44,6 +45,7 @@ class Stage:
     """
 
     seeks = False
+    draws = False  # random numbers, or lets the user's function draw them
     place = "consumer"  # where the work is done, for `describe`
     inputs_needed = 1
 

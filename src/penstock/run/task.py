@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import WorkerError
-from penstock.run.seeding import seed_globals, set_item
+from penstock.run.seeding import item_at_work, seed_globals
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,22 @@ def _crossing(error: BaseException) -> BaseException | None:
 
 @dataclass(frozen=True)
 class Task:
-    """A function with the seed and epoch of the flow that calls it."""
+    """A function with the seed, epoch and stream of the stage that calls it."""
 
     fn: Callable[[Any], Any]
     name: str
     seed: int
     epoch: int
+    stream: int = 0
     seeds_globals: bool = False  # only where the process belongs to the flow
 
     def call(self, position: int, item: Any, where: str) -> Any:
         """`fn(item)` with its randomness set, or the Failure that came of it."""
-        set_item(self.seed, self.epoch, position)
         try:
-            if self.seeds_globals:
-                seed_globals(self.seed, self.epoch, position)
-            return self.fn(item)
+            with item_at_work(self.seed, self.epoch, self.stream, position):
+                if self.seeds_globals:
+                    seed_globals(self.seed, self.epoch, position, self.stream)
+                return self.fn(item)
         except Exception as error:  # noqa: BLE001 - raised again at the consumer
             return self.fail(error, position, where)
 

@@ -13,7 +13,7 @@ def make_dataset(flow: Any) -> Any:
 
     Guaranteed: with any number of DataLoader workers each item is given once; stages before the
     last batch that can seek do only their own worker's share of the work. `set_epoch` is the
-    flow's. Items are batches already if the flow makes them: pass `batch_size=None`.
+    flow's; workers take it over when they start, so leave `persistent_workers` off. Items are batches already if the flow makes them: pass `batch_size=None`.
     """
     try:
         from torch.utils.data import IterableDataset, get_worker_info
@@ -28,6 +28,8 @@ def make_dataset(flow: Any) -> Any:
             worker = get_worker_info()
             if worker is None:
                 return iter(self.flow)
+            if worker.num_workers > 1:
+                self.flow._check_repeatable("shared out among workers")
             share = self.flow.shard(worker.id, worker.num_workers)
             share.set_epoch(self.flow.epoch)
             return iter(share)
