@@ -17,13 +17,15 @@ namespace {
 constexpr int32_t kSeekStrip = 4;  // MCU rows decoded together when a seek table allows it
 
 // EOI has to follow the last scan. Where another picture, frame or scan begins instead, Pillow is
-// the judge. Other markers mean damage inside the scan, which matters only where it is decoded.
-Status check_end(Bytes jpeg, size_t scan_end) {
+// the judge. Other markers may mean damage inside the scan, which matters only where it is decoded:
+// they are left to Pillow if all of it was, to the end.
+Status check_end(Bytes jpeg, size_t scan_end, bool all_decoded) {
   size_t at = scan_end;
   while (at < jpeg.size && jpeg.data[at] == 0xFF) ++at;
   const uint8_t marker = at < jpeg.size ? jpeg.data[at] : 0;
   if ((marker >= 0xC0 && marker <= 0xCF) || marker == 0xD8 || marker == 0xDA)
     return Status::truncated;
+  if (all_decoded && marker != 0 && marker != 0xD9) return Status::corrupt;
   for (; at < jpeg.size; ++at)
     if (jpeg.data[at] == 0xD9 && jpeg.data[at - 1] == 0xFF) return Status::ok;
   return Status::truncated;
@@ -111,7 +113,7 @@ void JpegDecoder::State::transform_row(int32_t row, Columns columns, size_t bloc
 Status JpegDecoder::State::decode_sequential(Box box, Region region, uint8_t* out, size_t stride) {
   const Columns columns{region.left, region.right};
   scan.begin_sequential();
-  Status status = check_end(jpeg, scan.end());
+  Status status = check_end(jpeg, scan.end(), region.bottom == scan.mcu_rows());
   if (status != Status::ok) return status;
   reserve(columns, 1);
   planes.begin(headers, box, region, 1);
@@ -179,7 +181,7 @@ Status JpegDecoder::State::decode_scans(Box box, Region region, uint8_t* out, si
     status = decode_scan_rows(region);
     if (status != Status::ok) break;
     if (all_scanned()) {
-      status = check_end(jpeg, scan.end());
+      status = check_end(jpeg, scan.end(), region.bottom == headers.mcu_rows);
       if (status == Status::ok) planes.write_rows(region.bottom, out, stride);
       break;
     }
@@ -246,7 +248,7 @@ Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek) {
   SeekTable table;
   table.set_step(headers.mcu_cols, step);
   if (status == Status::ok) status = scan->find_entries(table);
-  if (status == Status::ok) status = check_end(jpeg, scan->end());
+  if (status == Status::ok) status = check_end(jpeg, scan->end(), true);
   if (status != Status::ok) return status;
   write_seek(table, jpeg, headers, seek);
   // The step was chosen by what entries take on average: where they take more, halve their number.

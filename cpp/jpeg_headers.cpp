@@ -211,12 +211,14 @@ Status HeaderParser::read_scan(Bytes segment, Headers& headers) {
   if (scan.count < 1 || scan.count > headers.component_count ||
       segment.size != 4 + 2 * size_t(scan.count))
     return Status::corrupt;
-  int blocks = 0;
+  int blocks = 0, last = -1;
   for (int i = 0; i < scan.count; ++i) {
     const uint8_t* entry = segment.data + 1 + 2 * i;
     int c = 0;
     while (c < headers.component_count && headers.components[c].id != entry[0]) ++c;
     if (c == headers.component_count || headers.components[c].scanned) return Status::corrupt;
+    if (c < last) return Status::corrupt;  // they come in the order of the frame
+    last = c;
     Component& component = headers.components[c];
     if (component.quant_slot > 3 || !quant_defined_[component.quant_slot]) return Status::corrupt;
     component.quant = quant_[component.quant_slot];

@@ -8,6 +8,7 @@
 #include <exception>
 #include <list>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -41,8 +42,10 @@ class Pool {
   void run(Job& job) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      while (!stopping_ && helpers_.size() < job.wanted) helpers_.emplace_back([this] { help(); });
-      jobs_.push_back(&job);
+      while (!stopping_ && helpers_.size() < job.wanted && add_helper()) {
+      }
+      job.wanted = std::min(job.wanted, helpers_.size());
+      if (job.wanted > 0) jobs_.push_back(&job);
     }
     wake_.notify_all();
     job.work();
@@ -62,6 +65,16 @@ class Pool {
   }
 
  private:
+  // False if the system has no more threads: those that are there will do.
+  bool add_helper() {
+    try {
+      helpers_.emplace_back([this] { help(); });
+    } catch (const std::system_error&) {
+      return false;
+    }
+    return true;
+  }
+
   void help() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {

@@ -15,11 +15,19 @@
 namespace penstock {
 namespace {
 
+constexpr size_t kKeptBytes = 64 << 20;
+
 // What a thread keeps from one sample to the next, so that nothing is allocated once it is warm.
 struct Workspace {
   JpegDecoder decoder;
   Resizer resizer;
   std::vector<uint8_t> decoded, resized;
+
+  // The memory of a giant among the pictures is given back.
+  void trim() {
+    for (auto* memory : {&decoded, &resized})
+      if (memory->size() > kKeptBytes) std::vector<uint8_t>().swap(*memory);
+  }
 };
 
 uint8_t* reserve(std::vector<uint8_t>& memory, size_t size) {
@@ -127,6 +135,7 @@ void render_batch(const Sample* samples, size_t count, const Format& format, int
       status[i] = Status::too_large;
     }
     if (status[i] != Status::ok) std::memset(slot, 0, size);
+    work.trim();
   });
 }
 

@@ -35,9 +35,10 @@ def main() -> None:
         model.parameters(), args.lr, momentum=args.momentum, weight_decay=args.weight_decay
     )
     scaler = torch.amp.GradScaler(device.type, enabled=args.amp == "fp16")
-    state = {"model": model, "optimizer": optimizer, "scaler": scaler, "train": train}
+    bare = getattr(model, "module", model)  # with one process or several, the same names
+    state = {"model": bare, "optimizer": optimizer, "scaler": scaler, "train": train}
     if args.resume:
-        load_checkpoint(args.resume, state, device)
+        load_checkpoint(args.resume, {"model": bare} if args.evaluate else state, device)
     if args.evaluate:
         validate(val, model, args, device)
         return

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from penstock.errors import MissingExtraError
 from penstock.read.dataset import Dataset
@@ -94,6 +95,8 @@ class Loader(loader.Loader):
         return prefetch_to_device(tensors, self.device, normalize=self._output)
 
     def _convert(self, batch: Batch) -> Batch:
+        if self._collate_fn is not None:  # what it returns is what comes
+            return batch
         return batch.replace(tuple(_to_tensors(value, self._output.dtype) for value in batch))
 
     @property
@@ -108,7 +111,7 @@ def fast_collate(samples: Sequence[tuple[Any, int]]) -> tuple[torch.Tensor, torc
         DataLoader(ImageFolder(root, Compose([RandomResizedCrop(224)])), 256, collate_fn=fast_collate)
 
     For those who stay with torch's DataLoader: no transpose and no floats in the workers. Memory is
-    channels_last; grey images become RGB. Normalise on the device: see `prefetch_to_device`.
+    channels_last; PIL images of other modes and grey arrays become RGB. Normalise on the device: see `prefetch_to_device`.
     """
     images = np.stack([_as_rgb(image) for image, _ in samples])
     labels = torch.tensor([label for _, label in samples], dtype=torch.int64)
@@ -116,12 +119,18 @@ def fast_collate(samples: Sequence[tuple[Any, int]]) -> tuple[torch.Tensor, torc
 
 
 def _as_rgb(image: Any) -> NDArray[np.uint8]:
-    array = np.asarray(image)
+    array = np.asarray(image.convert("RGB") if isinstance(image, Image.Image) else image)
     if array.dtype != np.uint8:
         raise TypeError(
             f"fast_collate takes images in bytes, not {array.dtype}: leave ToTensor out"
         )
-    return np.broadcast_to(array[..., None], (*array.shape, 3)) if array.ndim == 2 else array
+    if array.ndim == 2:
+        return np.broadcast_to(array[..., None], (*array.shape, 3))
+    if array.ndim != 3 or array.shape[2] != 3:
+        raise TypeError(
+            f"fast_collate takes images [H, W, 3], not {list(array.shape)}: leave PILToTensor out"
+        )
+    return array
 
 
 def _allocate_pinned(size: int) -> NDArray[np.uint8]:

@@ -14,7 +14,16 @@ import numpy as np
 import pytest
 
 from images import encode
-from jpegs import CORRUPT, OK, TOO_LARGE, TRUNCATED, UNSUPPORTED, decode_with_pillow
+from jpegs import (
+    CORRUPT,
+    OK,
+    TOO_LARGE,
+    TRUNCATED,
+    UNSUPPORTED,
+    decode_with_pillow,
+    join_segment,
+    make_multiscan,
+)
 from penstock import _core
 from penstock.errors import DecodeError
 from penstock.render import decode_jpeg, render_batch
@@ -145,6 +154,41 @@ def test_a_picture_that_ends_in_another_is_left_to_pillow() -> None:
         assert _core.decode_jpeg(damaged)[0] == TRUNCATED
         with pytest.raises(DecodeError):
             decode_jpeg(damaged)
+
+
+def same_as_pillow(data: bytes) -> bool:
+    """Whether it decodes as in Pillow, or in neither."""
+    try:
+        expected = decode_with_pillow(data)
+    except OSError:
+        with pytest.raises(DecodeError):
+            decode_jpeg(data)
+        return True
+    return np.array_equal(decode_jpeg(data), expected)
+
+
+def test_what_follows_the_last_scan_is_left_to_pillow() -> None:
+    data, comment = encode(160, 160), join_segment(0xFE, b"x")
+    scan = data[data.index(b"\xff\xda") :]
+    tails = [b"\xff\x02", b"\xff\xdb\0\3\x0f", comment + scan[:-2], comment, b"\xff\xdf\0\2"]
+    for tail in tails:
+        damaged = data[:-2] + tail + data[-2:]
+        assert _core.build_seek(damaged) == (CORRUPT, b"")
+        assert same_as_pillow(damaged)
+
+
+def test_a_scan_that_comes_again_behind_a_comment_is_left_to_pillow() -> None:
+    data = make_multiscan(64, 64, [(1, 1)] * 3)
+    starts = [i for i in range(len(data)) if data[i : i + 2] == b"\xff\xda"]
+    again = data[starts[1] : starts[2]].replace(bytes([1, 2, 0]), bytes([1, 1, 0]), 1)
+    assert same_as_pillow(data[:-2] + join_segment(0xFE, b"x") + again + data[-2:])
+
+
+def test_components_out_of_the_order_of_the_frame_are_refused_as_pillow_does() -> None:
+    data = encode(64, 64)
+    damaged = data.replace(bytes.fromhex("0301000211031100"), bytes.fromhex("0301000311021100"))
+    assert damaged != data and _core.decode_jpeg(damaged)[0] == CORRUPT
+    assert same_as_pillow(damaged)
 
 
 def test_segments_too_short_for_pillow_are_left_to_it() -> None:

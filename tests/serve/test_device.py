@@ -150,6 +150,19 @@ def test_fast_collate_gives_bytes_channels_last_and_makes_grey_rgb() -> None:
     assert (images[1] == 7).all() and labels.tolist() == [3, 5]
 
 
+def test_fast_collate_makes_rgb_of_every_pil_image() -> None:
+    colour = (200, 30, 10)
+    palette = Image.new("RGB", (4, 4), colour).quantize(8)
+    pictures = [palette, Image.new("RGBA", (4, 4), (*colour, 9)), Image.new("RGB", (4, 4), colour)]
+    images, _ = fast_collate([(picture, 0) for picture in pictures])
+    assert images.shape == (3, 3, 4, 4) and (images[:, :, 0, 0] == torch.tensor(colour)).all()
+
+
+def test_fast_collate_refuses_channels_first() -> None:
+    with pytest.raises(TypeError, match="leave PILToTensor out"):
+        fast_collate([(torch.zeros(3, 4, 5, dtype=torch.uint8), 0)])
+
+
 def test_fast_collate_refuses_floats() -> None:
     with pytest.raises(TypeError, match="leave ToTensor out"):
         fast_collate([(np.zeros((4, 4, 3), np.float32), 0)])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -76,3 +78,13 @@ def test_frameworks_find_what_they_look_for(packed: Path) -> None:
     loader.sampler.set_epoch(3)
     assert loader.state_dict()["epoch"] == 3
     assert loader.batch_size == 8 and len(loader.dataset) == 61
+
+
+def test_what_collate_fn_returns_has_no_axis_moved(packed: Path) -> None:
+    def collate(samples: list[Any]) -> dict[str, Any]:
+        return {"x": np.stack([np.zeros((3, 5, 7), np.float32) for _ in samples])}
+
+    loader = Loader(packed, 4, transform=[RandomResizedCrop(8)], collate_fn=collate, num_workers=0)
+    batch = next(iter(loader))
+    found = batch["x"] if isinstance(batch, dict) else batch[0]["x"]
+    assert isinstance(found, np.ndarray) and found.shape == (4, 3, 5, 7)

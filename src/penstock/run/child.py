@@ -99,8 +99,8 @@ def check_crosses(value: Any, what: str, start: str | None) -> None:
     except Exception as error:
         raise TypeError(
             f"{what} cannot be sent to a process started by {method!r}: {error}. Lambdas and "
-            "functions defined inside functions need start='fork'; otherwise define them at the "
-            "top level of a module"
+            "functions defined inside functions need the start method 'fork'; otherwise define them at "
+            "the top level of a module"
         ) from error
 
 

@@ -131,7 +131,9 @@ class Loader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         lanes = self._epochs.split.lanes
-        return _rebuild, (type(self), self._arguments, self._next, self._received, lanes)
+        # The rank is that of this process, wherever the copy is made.
+        arguments = {**self._arguments, "rank": self.rank, "world_size": self.world_size}
+        return _rebuild, (type(self), arguments, self._next, self._received, lanes)
 
     def __repr__(self) -> str:
         return (
