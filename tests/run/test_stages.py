@@ -387,6 +387,27 @@ def test_batch_of_unequal_shapes_says_which_field() -> None:
     assert [len(x[0]) for x in Flow.of([[np.zeros(2)], [np.zeros(3)]]).batch(2, stack=False)] == [2]
 
 
+@pytest.mark.parametrize("lengths", [(3, 1), (2, 2)])
+def test_unbatch_gives_back_arrays_that_were_not_stacked(lengths: tuple[int, ...]) -> None:
+    arrays = [np.arange(length) for length in lengths]
+    flow = Flow.of(arrays).batch(2, stack=False)
+    assert all(isinstance(batch, list) for batch in flow)
+    for batches in (flow, flow.in_process(start="spawn")):
+        assert read(batches.unbatch()) == [list(range(length)) for length in lengths]
+
+
+def test_unbatch_gives_back_tensors_that_were_not_stacked() -> None:
+    torch = pytest.importorskip("torch")
+    flow = Flow.of([torch.arange(3), torch.arange(1)]).batch(2, stack=False).unbatch()
+    assert [tensor.tolist() for tensor in flow] == [[0, 1, 2], [0]]
+
+
+@pytest.mark.parametrize("batch", [{"a": [1, 2], "b": [3]}, (np.arange(2), [3])])
+def test_unbatch_refuses_fields_of_different_lengths(batch: Any) -> None:
+    with pytest.raises(ValueError, match=r"fields of one length, not \[2, 1\]"):
+        list(Flow.of([batch]).unbatch())
+
+
 def test_a_function_may_do_the_stacking() -> None:
     assert list(Flow.of(range(4)).batch(2, stack=sum)) == [1, 5]
 

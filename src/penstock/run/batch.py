@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
@@ -107,6 +107,10 @@ class Unbatch(Stage):
         return "unbatch()"
 
 
+class ItemList(list[Any]):
+    """A batch of arrays that were not stacked: a list of items, where others are lists of columns."""
+
+
 def collate(items: list[Any], stack: Stack) -> Any:
     """One batch of `items`: field by field for lists, tuples and dicts of one structure.
 
@@ -129,7 +133,8 @@ def collate(items: list[Any], stack: Stack) -> Any:
             raise ValueError(f"items of one batch have different numbers of fields: {counts}")
         columns = enumerate(zip(*items))
         return rebuild(first, [_collate_field(list(c), i, stack) for i, c in columns])
-    return _collate_field(items, None, stack)
+    batch = _collate_field(items, None, stack)
+    return ItemList(items) if batch is items and _is_column(first) else batch
 
 
 def _check_alike(items: list[Any]) -> None:
@@ -197,12 +202,21 @@ def split_batch(batch: Any) -> Sequence[Any]:
     """The items of one batch, as views of its arrays where it has arrays."""
     if isinstance(batch, dict):
         keys = list(batch)
-        return [dict(zip(keys, values)) for values in zip(*batch.values())]
+        return [dict(zip(keys, values)) for values in _split_columns(list(batch.values()))]
+    if isinstance(batch, ItemList):
+        return list(batch)
     if isinstance(batch, (list, tuple)) and batch and _is_column(batch[0]):
-        return [rebuild(batch, list(values)) for values in zip(*batch)]
+        return [rebuild(batch, list(values)) for values in _split_columns(batch)]
     if isinstance(batch, (list, tuple, np.ndarray)) or hasattr(batch, "unbind"):
         return list(batch)
     raise TypeError(f"unbatch needs batches of lists, dicts or arrays, not {type(batch).__name__}")
+
+
+def _split_columns(columns: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"unbatch needs batches with fields of one length, not {lengths}")
+    return zip(*columns)
 
 
 def _is_column(value: object) -> bool:
