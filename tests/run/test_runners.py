@@ -255,6 +255,14 @@ def test_a_lambda_works_under_fork() -> None:
     assert read(Flow.of(range(4)).map(lambda n: n + offset, 2, start="fork")) == [5, 6, 7, 8]
 
 
+def test_processes_in_a_daemonic_worker_are_refused_with_the_way_out() -> None:
+    data = pytest.importorskip("torch.utils.data")
+    for flow in (Flow.of(range(8)).map(abs, 1), Flow.of(range(8)).in_process()):
+        loader = data.DataLoader(flow.as_torch(), batch_size=None, num_workers=1)
+        with pytest.raises(WorkerError, match='daemonic.* num_workers=0 .* kind="threads"'):
+            list(loader)
+
+
 def test_a_result_that_cannot_leave_its_process_is_an_error_with_a_position() -> None:
     flow = Flow.of(range(3)).map(lambda n: threading.Lock(), 1, start="fork")
     with pytest.raises(WorkerError, match="result of .* on item 0 cannot leave its process"):
