@@ -56,6 +56,10 @@ def fail_on_seven(n: int) -> int:
     return n
 
 
+def keep_but_fail_on_seven(n: int) -> bool:
+    return fail_on_seven(n) == n
+
+
 def fail_on_threes(n: int) -> int:
     if n % 3 == 0:
         raise LookupError(f"{n} is a multiple of three")

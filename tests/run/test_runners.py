@@ -31,6 +31,7 @@ from run.functions import (
     exit_on_seven,
     fail_on_seven,
     get_pid,
+    keep_but_fail_on_seven,
     make_image,
     raise_unpicklable,
     square,
@@ -187,6 +188,27 @@ class TestInProcess(FlowContract):
             read(flow)
         assert caught.value.position == 7
 
+    @pytest.mark.parametrize(("start", "step"), [(0, 1), (1, 2), (1, 3)])
+    def test_an_error_without_a_position_has_that_of_the_next_item(
+        self, start: int, step: int
+    ) -> None:
+        flow = Flow.of(range(COUNT)).filter(keep_but_fail_on_seven).in_process(start="fork")
+        with pytest.raises(WorkerError, match="LookupError: seven") as caught:
+            read(flow.shard(start, step))
+        assert caught.value.position == 7
+
+    def test_an_error_on_item_0_of_a_later_repetition_keeps_its_position(self) -> None:
+        calls: list[int] = []
+
+        def fail_on_third(n: int) -> int:
+            calls.append(n)
+            return 1 // (3 - calls.count(0))
+
+        flow = Flow.of(range(2)).map(fail_on_third).repeat(3).in_process(start="fork")
+        with pytest.raises(WorkerError, match="failed on item 0: ZeroDivisionError") as caught:
+            read(flow)
+        assert caught.value.position == 0
+
     def test_global_generators_are_seeded_per_item(self) -> None:
         flow = Flow.of(range(6)).map(draw_globals).in_process(start="fork")
         whole = read(flow)
@@ -231,6 +253,14 @@ class TestOtherStartMethods:
 def test_a_lambda_works_under_fork() -> None:
     offset = 5
     assert read(Flow.of(range(4)).map(lambda n: n + offset, 2, start="fork")) == [5, 6, 7, 8]
+
+
+def test_processes_in_a_daemonic_worker_are_refused_with_the_way_out() -> None:
+    data = pytest.importorskip("torch.utils.data")
+    for flow in (Flow.of(range(8)).map(abs, 1), Flow.of(range(8)).in_process()):
+        loader = data.DataLoader(flow.as_torch(), batch_size=None, num_workers=1)
+        with pytest.raises(WorkerError, match='daemonic.* num_workers=0 .* kind="threads"'):
+            list(loader)
 
 
 def test_a_result_that_cannot_leave_its_process_is_an_error_with_a_position() -> None:

@@ -379,11 +379,84 @@ def test_batch_makes_no_text_of_numbers() -> None:
     assert list(Flow.of([1, "a"]).batch(2)) == [[1, "a"]]
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [0xDEADBEEFDEADBEEF, 0x1234567812345677],
+        [np.uint64(2**63 + 1), np.int64(2**62 + 1)],
+        [np.array([2**63 + 1], np.uint64), np.array([2**62 + 1])],
+    ],
+    ids=["int", "scalars", "arrays"],
+)
+def test_batch_rounds_no_integers(ids: list[Any]) -> None:
+    (batch,) = Flow.of(ids).batch(2)
+    assert batch.dtype == np.uint64
+    assert [int(n) for n in batch.ravel()] == [int(n) for n in np.ravel(np.array(ids, object))]
+
+
+@pytest.mark.parametrize("numbers", [[-1, 2**63 + 1], [2**64, 1], [np.int64(-1), np.uint64(1)]])
+def test_integers_without_a_common_dtype_stay_a_list(numbers: list[Any]) -> None:
+    assert list(Flow.of(numbers).batch(2)) == [numbers]
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_batch_keeps_masks(turn: int) -> None:
+    items = [np.ma.array([1, 2], mask=[True, False]), np.array([3, 4])][::turn]
+    (batch,) = Flow.of(items).batch(2)
+    assert batch.tolist() == [[None, 2], [3, 4]][::turn]
+    assert batch.dtype == np.int64
+
+
+@pytest.mark.parametrize("odd", [None, {1}, "a"])
+def test_a_batch_with_something_else_than_numbers_is_a_list_in_any_order(odd: Any) -> None:
+    assert list(Flow.of([(1, odd), (odd, 1)]).batch(2)) == [([1, odd], [odd, 1])]
+
+
+def test_a_batch_with_something_else_than_tensors_is_a_list() -> None:
+    torch = pytest.importorskip("torch")
+    assert list(Flow.of([torch.tensor(1), None]).batch(2)) == [[torch.tensor(1), None]]
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        ([{"a": 1}, {"a": 2}, 3], "the first is of type dict, item 2 is of type int"),
+        ([(1, 2), 3], "the first is of type tuple, item 1 is of type int"),
+        ([3, [1, 2]], "the first is of type int, item 1 is of type list"),
+        ([None, {"a": 1}], "the first is of type NoneType, item 1 is of type dict"),
+    ],
+)
+def test_batch_of_items_of_different_kinds_names_them(items: list[Any], words: str) -> None:
+    with pytest.raises(ValueError, match=f"items of one batch must be alike: {words}"):
+        list(Flow.of(items).batch(len(items)))
+
+
 def test_batch_of_unequal_shapes_says_which_field() -> None:
     flow = Flow.of([[np.zeros(2)], [np.zeros(3)]]).batch(2)
     with pytest.raises(ValueError, match=r"shapes of field 0 in one batch: \(2,\), \(3,\)"):
         list(flow)
     assert [len(x[0]) for x in Flow.of([[np.zeros(2)], [np.zeros(3)]]).batch(2, stack=False)] == [2]
+
+
+@pytest.mark.parametrize("lengths", [(3, 1), (2, 2)])
+def test_unbatch_gives_back_arrays_that_were_not_stacked(lengths: tuple[int, ...]) -> None:
+    arrays = [np.arange(length) for length in lengths]
+    flow = Flow.of(arrays).batch(2, stack=False)
+    assert all(isinstance(batch, list) for batch in flow)
+    for batches in (flow, flow.in_process(start="spawn")):
+        assert read(batches.unbatch()) == [list(range(length)) for length in lengths]
+
+
+def test_unbatch_gives_back_tensors_that_were_not_stacked() -> None:
+    torch = pytest.importorskip("torch")
+    flow = Flow.of([torch.arange(3), torch.arange(1)]).batch(2, stack=False).unbatch()
+    assert [tensor.tolist() for tensor in flow] == [[0, 1, 2], [0]]
+
+
+@pytest.mark.parametrize("batch", [{"a": [1, 2], "b": [3]}, (np.arange(2), [3])])
+def test_unbatch_refuses_fields_of_different_lengths(batch: Any) -> None:
+    with pytest.raises(ValueError, match=r"fields of one length, not \[2, 1\]"):
+        list(Flow.of([batch]).unbatch())
 
 
 def test_a_function_may_do_the_stacking() -> None:

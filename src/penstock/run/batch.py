@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
@@ -14,6 +14,8 @@ from penstock.run.fields import Field, rebuild
 from penstock.run.stage import At, Items, Length, Opener, Stage, opened
 
 Stack: TypeAlias = "bool | Callable[[list[Any]], Any]"
+_STACKED = (np.ndarray, np.generic, bool, int, float, complex)
+_TEXT = (str, bytes)  # NumPy's are among its scalars
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,10 @@ class Unbatch(Stage):
         return "unbatch()"
 
 
+class ItemList(list[Any]):
+    """A batch of arrays that were not stacked: a list of items, where others are lists of columns."""
+
+
 def collate(items: list[Any], stack: Stack) -> Any:
     """One batch of `items`: field by field for lists, tuples and dicts of one structure.
 
@@ -113,6 +119,7 @@ def collate(items: list[Any], stack: Stack) -> Any:
     given the values of each field and returns what stands for them.
     """
     first = items[0]
+    _check_alike(items)
     if isinstance(first, dict):
         for item in items:
             if item.keys() != first.keys():
@@ -126,7 +133,20 @@ def collate(items: list[Any], stack: Stack) -> Any:
             raise ValueError(f"items of one batch have different numbers of fields: {counts}")
         columns = enumerate(zip(*items))
         return rebuild(first, [_collate_field(list(c), i, stack) for i, c in columns])
-    return _collate_field(items, None, stack)
+    batch = _collate_field(items, None, stack)
+    return ItemList(items) if batch is items and _is_column(first) else batch
+
+
+def _check_alike(items: list[Any]) -> None:
+    """Refuse items with named fields, numbered fields and none in one batch."""
+    kinds = [(isinstance(item, dict), isinstance(item, (list, tuple))) for item in items]
+    odd = next((number for number, kind in enumerate(kinds) if kind != kinds[0]), None)
+    if odd is not None:
+        first, other = (type(item).__name__ for item in (items[0], items[odd]))
+        raise ValueError(
+            f"the items of one batch must be alike: the first is of type {first}, item {odd} is of "
+            f"type {other}"
+        )
 
 
 def _collate_field(values: list[Any], field: object, stack: Stack) -> Any:
@@ -139,11 +159,10 @@ def _collate_field(values: list[Any], field: object, stack: Stack) -> Any:
 
 def stack_values(values: list[Any], field: object = None) -> Any:
     """Arrays and numbers as one array; anything else as the list that it is."""
-    first = values[0]
-    if not isinstance(first, (np.ndarray, np.generic, bool, int, float, complex)):
-        return _stack_tensors(values) if type(first).__module__ == "torch" else values
-    if any(isinstance(value, (str, bytes)) for value in values):
-        return values  # NumPy would make text of the numbers
+    if type(values[0]).__module__ == "torch":
+        return _stack_tensors(values)
+    if not all(isinstance(value, _STACKED) and not isinstance(value, _TEXT) for value in values):
+        return values  # of text and numbers NumPy would make text, of others objects
     shapes = {np.shape(value) for value in values}
     if len(shapes) > 1:
         shown = ", ".join(map(str, sorted(shapes)[:4]))
@@ -152,25 +171,52 @@ def stack_values(values: list[Any], field: object = None) -> Any:
             f"cannot stack the shapes{where} in one batch: {shown}. Resize the arrays first, keep "
             "them apart with stack=False, or use batch_by_shape"
         )
-    return np.stack(values) if isinstance(first, np.ndarray) else np.array(values)
+    return _stack_numbers(values)
+
+
+def _stack_numbers(values: list[Any]) -> Any:
+    """One array of values of one shape; the list itself of integers without a common dtype."""
+    masked = any(isinstance(value, np.ma.MaskedArray) for value in values)
+    stack: Any = np.stack if isinstance(values[0], np.ndarray) else np.array
+    stack = np.ma.stack if masked else stack
+    stacked = stack(values)
+    if stacked.dtype.kind not in "fO" or not all(map(_is_integer, values)):
+        return stacked
+    # intentional: NumPy makes float64 of int64 and uint64 together, which rounds ids and hashes
+    if stacked.dtype.kind == "O" or any(np.any(np.less(value, 0)) for value in values):
+        return values
+    return stack([np.asanyarray(value).astype(np.uint64) for value in values])
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) or getattr(value, "dtype", np.dtype(float)).kind in "biu"
 
 
 def _stack_tensors(values: list[Any]) -> Any:
     import torch  # here already, or the values would not be tensors
 
-    return torch.stack(values) if isinstance(values[0], torch.Tensor) else values
+    return torch.stack(values) if all(isinstance(v, torch.Tensor) for v in values) else values
 
 
 def split_batch(batch: Any) -> Sequence[Any]:
     """The items of one batch, as views of its arrays where it has arrays."""
     if isinstance(batch, dict):
         keys = list(batch)
-        return [dict(zip(keys, values)) for values in zip(*batch.values())]
+        return [dict(zip(keys, values)) for values in _split_columns(list(batch.values()))]
+    if isinstance(batch, ItemList):
+        return list(batch)
     if isinstance(batch, (list, tuple)) and batch and _is_column(batch[0]):
-        return [rebuild(batch, list(values)) for values in zip(*batch)]
+        return [rebuild(batch, list(values)) for values in _split_columns(batch)]
     if isinstance(batch, (list, tuple, np.ndarray)) or hasattr(batch, "unbind"):
         return list(batch)
     raise TypeError(f"unbatch needs batches of lists, dicts or arrays, not {type(batch).__name__}")
+
+
+def _split_columns(columns: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"unbatch needs batches with fields of one length, not {lengths}")
+    return zip(*columns)
 
 
 def _is_column(value: object) -> bool:

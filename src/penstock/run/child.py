@@ -34,6 +34,7 @@ class Child:
         self, name: str, main: Callable[..., None], args: tuple[Any, ...], start: str | None
     ) -> None:
         self.name = name
+        _check_not_daemonic(name)
         context: Any = get_context(start)
         self.port, there = make_ports()
         try:
@@ -80,6 +81,14 @@ def _close(child: Child) -> None:
         child._process.join()
     os.close(child.death_fd)
     child._process.close()
+
+
+def _check_not_daemonic(name: str) -> None:
+    if multiprocessing.current_process().daemon:
+        raise WorkerError(
+            f"cannot start {name}: this process is daemonic, as the workers of a DataLoader are, and "
+            'may start no others. Use num_workers=0 there, or kind="threads" in the flow'
+        )
 
 
 def get_context(start: str | None) -> BaseContext:

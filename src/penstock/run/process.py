@@ -68,21 +68,24 @@ def _wait(child: Child) -> bool:
 def _produce(port: Port, opener: Opener, at: At, room: int) -> None:
     """The life of the other process: give items while there is room, then say how it ended."""
     seed_globals(0, at.epoch, 0)
-    number, end = 0, None
+    given, end = 0, None
     try:
         with opened(opener, at) as items:
-            for number, item in enumerate(items):
+            for item in items:
                 if not room:
                     if port.receive() is None:
                         return
                     room += 1
-                port.send(number, item)
+                port.send(given, item)
+                given += 1
                 room -= 1
                 del item  # gives its shared memory back before the next is made
     except (BrokenPipeError, ConnectionResetError):
         raise
     except Exception as error:  # noqa: BLE001 - raised again at the consumer
-        position = getattr(error, "position", None) or number
+        position = getattr(error, "position", None)
+        if position is None:
+            position = at.start + given * at.step
         end = make_failure(error, "the flow before in_process() failed", "in its process", position)
     port.send(END, end)
     while port.receive() is not None:  # stay until the consumer has read everything
