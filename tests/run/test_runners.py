@@ -197,6 +197,13 @@ class TestInProcess(FlowContract):
             read(flow.shard(start, step))
         assert caught.value.position == 7
 
+    @pytest.mark.parametrize("processes", [2, 3])
+    def test_an_error_in_a_share_has_its_position_in_the_whole(self, processes: int) -> None:
+        flow = Flow.of(range(COUNT)).filter(keep_but_fail_on_seven)
+        with pytest.raises(WorkerError, match="LookupError: seven") as caught:
+            read(flow.in_process(processes, start="fork"))
+        assert caught.value.position == 7
+
     def test_an_error_on_item_0_of_a_later_repetition_keeps_its_position(self) -> None:
         calls: list[int] = []
 
@@ -244,7 +251,7 @@ class TestOtherStartMethods:
             read(Flow.of(range(COUNT)).map(die_on_seven, 1, start=start))
 
     def test_a_lambda_is_refused_with_the_reason(self, start: str) -> None:
-        with pytest.raises(TypeError, match=f"started by '{start}'.*need start='fork'"):
+        with pytest.raises(TypeError, match=f"started by '{start}'.*need the start method 'fork'"):
             read(Flow.of(range(3)).map(lambda n: n, 1, start=start))
         with pytest.raises(TypeError, match=f"flow before in_process.*started by '{start}'"):
             read(Flow.of(range(3)).map(lambda n: n).in_process(start=start))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, namedtuple
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -445,6 +446,14 @@ def test_unbatch_gives_back_arrays_that_were_not_stacked(lengths: tuple[int, ...
     assert all(isinstance(batch, list) for batch in flow)
     for batches in (flow, flow.in_process(start="spawn")):
         assert read(batches.unbatch()) == [list(range(length)) for length in lengths]
+
+
+@pytest.mark.parametrize("name", ["saved", "saved.lmdb"])
+def test_a_batch_of_arrays_that_were_not_stacked_is_saved_as_a_list(
+    tmp_path: Path, name: str
+) -> None:
+    Flow.of([np.arange(3), np.arange(1)]).batch(2, stack=False).save(tmp_path / name)
+    assert read(Flow.load(tmp_path / name)) == [[[0, 1, 2], [0]]]
 
 
 def test_unbatch_gives_back_tensors_that_were_not_stacked() -> None:

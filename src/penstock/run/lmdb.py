@@ -19,6 +19,7 @@ import numpy as np
 
 from penstock.errors import MissingExtraError, PackError, SourceError
 from penstock.formats.lmdb import decode_value, open_database
+from penstock.run.batch import ItemList
 
 KEYS = b"__keys__"
 MAP_SIZE = 1 << 40  # address space, not disk: the file grows with what is written
@@ -122,7 +123,7 @@ def _write(environment: Any, items: Iterable[Any]) -> int:
 def _encode(number: int, item: Any) -> bytes:
     """The pickle of an item. PackError if it is more than plain data, which is not read back."""
     try:
-        value = pickle.dumps(item, 5)
+        value = pickle.dumps(list(item) if type(item) is ItemList else item, 5)
         decode_value(value)
     except (SourceError, pickle.PicklingError, TypeError, AttributeError) as error:
         raise PackError(f"item {number} cannot be saved in an LMDB: {error}") from error

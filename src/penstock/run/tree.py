@@ -21,6 +21,7 @@ import numpy as np
 
 from penstock.errors import SourceError
 from penstock.formats.arrays import build_scalar, parse_dtype
+from penstock.run.batch import ItemList
 
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LEAVES = {bytes: "b", bytearray: "y", np.ndarray: "a", np.memmap: "a"}
@@ -53,9 +54,9 @@ def _take(value: Any, path: tuple[Any, ...], leaves: list[Leaf]) -> Any:
     if kind in _LEAVES:
         leaves.append(Leaf(".".join(map(str, path)), value, [_LEAVES[kind]]))
         return leaves[-1].node
-    if kind is list or kind is tuple:
+    if kind in (list, tuple, ItemList):
         nodes = (_take(entry, (*path, i), leaves) for i, entry in enumerate(value))
-        return ["l" if kind is list else "t", *nodes]
+        return ["t" if kind is tuple else "l", *nodes]
     if kind is dict:
         pairs = (((*path, k), k, v) for k, v in value.items())
         return ["d", *([_take(k, at, leaves), _take(v, at, leaves)] for at, k, v in pairs)]
