@@ -92,6 +92,15 @@ def test_map_drops_none_and_does_not_touch_its_input() -> None:
     assert values(component) == [1, 3, 4]
 
 
+def test_map_does_not_touch_a_dict_that_its_function_changes() -> None:
+    def double(dp: dict[str, int]) -> dict[str, int]:
+        dp["n"] *= 2
+        return dp
+
+    ds = tp.MapData(tp.DataFromList([{"n": 1}], shuffle=False), double)
+    assert [[dp["n"] for dp in ds] for _ in range(3)] == [[2], [2], [2]]
+
+
 def test_batches_have_the_original_dtypes_but_bool_stays_bool() -> None:
     ds = tp.DataFromList([[1, 1.5, True, "a", np.float64(2)]] * 2, shuffle=False)
     (batch,) = tp.BatchData(ds, 2)

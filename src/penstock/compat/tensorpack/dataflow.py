@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -226,7 +227,7 @@ class MapData(Shell):
 
 
 def _call_on_copy(func: Callable[[Any], Any], item: Any) -> Any:
-    return func(list(item) if isinstance(item, list) else item)
+    return func(copy(item) if isinstance(item, (list, dict)) else item)
 
 
 class MapDataComponent(Shell):
@@ -241,9 +242,9 @@ def _map_component(func: Callable[[Any], Any], index: Any, item: Any) -> Any:
     value = func(item[index])
     if value is None:
         return None
-    copy = dict(item) if isinstance(item, dict) else list(item)
-    copy[index] = value
-    return copy
+    changed = dict(item) if isinstance(item, dict) else list(item)
+    changed[index] = value
+    return changed
 
 
 class BatchData(Shell):
