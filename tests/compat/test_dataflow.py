@@ -202,6 +202,15 @@ def test_lmdb_data_is_raw_and_complete(tmp_path: Path) -> None:
     assert one[0] == b"00000003" and isinstance(one[1], bytes)
 
 
+@pytest.mark.parametrize("name", ["db.mdb", "db", "folder"])
+def test_whatever_its_path_what_is_saved_is_an_lmdb(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    path = str(tmp_path / name)
+    tp.LMDBSerializer.save(numbers(3), path)
+    assert len(tp.LMDBData(path)) == 3
+    assert values(tp.LMDBSerializer.load(path, shuffle=False)) == [0, 1, 2]
+
+
 def test_speed_and_printing(capsys: pytest.CaptureFixture[str]) -> None:
     speed = tp.TestDataSpeed(numbers(20), size=10, warmup=2).start()
     assert speed.stages[0].items == 10
