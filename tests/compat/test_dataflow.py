@@ -56,6 +56,32 @@ class Passing(tp.ProxyDataFlow):
         yield from self.ds
 
 
+class OldSource(tp.DataFlow):
+    def size(self) -> int:
+        return 3
+
+    def get_data(self) -> Iterator[Any]:
+        for n in range(3):
+            yield [n]
+
+
+class OldProxy(tp.ProxyDataFlow):
+    def size(self) -> int:
+        return 2 * self.ds.size()
+
+    def get_data(self) -> Iterator[Any]:
+        for dp in self.ds.get_data():
+            yield from (dp, dp)
+
+
+@pytest.mark.parametrize(
+    ("ds", "expected"), [(OldSource(), [0, 1, 2]), (OldProxy(numbers(2)), [0, 0, 1, 1])]
+)
+def test_the_old_names_get_data_and_size_may_be_overridden(ds: Any, expected: list[int]) -> None:
+    assert values(ds) == values(tp.MapData(ds, lambda dp: dp)) == expected
+    assert len(ds) == len(tp.MapData(ds, lambda dp: dp)) == len(expected)
+
+
 @pytest.mark.parametrize(
     "make",
     [Drawing, lambda: Passing(Drawing()), lambda: Passing(tp.LocallyShuffleData(Drawing(), 3))],

@@ -27,7 +27,16 @@ _epoch: ContextVar[int | None] = ContextVar("epoch", default=None)  # that a flo
 
 
 class DataFlow:
-    """What users subclass: `__iter__` yields datapoints, `__len__` is optional."""
+    """What users subclass: `__iter__` yields datapoints, `__len__` is optional.
+
+    A subclass may define them by their old names, `get_data` and `size`.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for old, new in (("get_data", "__iter__"), ("size", "__len__")):
+            if old in vars(cls) and new not in vars(cls):
+                setattr(cls, new, vars(cls)[old])
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
