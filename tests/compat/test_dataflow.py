@@ -162,6 +162,55 @@ def test_repeating_joining_and_selecting() -> None:
     assert 50 <= len(list(chosen)) <= 100
 
 
+def mapped(count: int) -> tp.MapData:
+    return tp.MapData(numbers(count), lambda dp: dp)
+
+
+@pytest.mark.parametrize("source", [mapped, lambda count: Passing(numbers(count))])
+def test_len_goes_through_everything_even_where_it_is_nominal(source: Any) -> None:
+    lengths = {
+        12: tp.RepeatedData(source(4), 3),
+        8: tp.RepeatedDataPoint(source(4), 2),
+        9: tp.ConcatData([source(4), numbers(5)]),
+        3: tp.JoinData([source(4), source(3)]),
+        4: tp.CacheData(source(4), shuffle=True),
+        6: tp.LocallyShuffleData(source(3), 2, num_reuse=2),
+        7: tp.RandomMixData([source(4), numbers(3)]),
+        5: tp.MultiThreadRunner(lambda: source(5), 4, 2),
+    }
+    for length, ds in lengths.items():
+        assert len(ds) == len(list(ds)) == length, type(ds).__name__
+    with pytest.raises(TypeError, match="length"):
+        len(tp.RepeatedData(source(4), -1))
+
+
+def test_mixing_gives_everything_once_in_proportion_to_nominal_lengths() -> None:
+    few = tp.MapData(numbers(100), lambda dp: [-1])
+    mixed = values(tp.RandomMixData([mapped(300), few, mapped(0)]))
+    assert [n for n in mixed if n >= 0] == [*range(300)] and mixed.count(-1) == 100
+    assert 30 <= mixed[:200].count(-1) <= 70
+    with pytest.raises(ValueError, match="length of each"):
+        tp.RandomMixData([numbers(3), Drawing()])
+
+
+class Overstated(tp.DataFlow):
+    def __len__(self) -> int:
+        return 10
+
+    def __iter__(self) -> Iterator[Any]:
+        for n in range(7):
+            yield [n]
+
+
+def test_a_length_that_is_overstated_does_not_move_the_data() -> None:
+    ds = tp.FixedSizeData(Overstated(), 4)
+    passes = [[0, 1, 2, 3], [4, 5, 6, 0], [1, 2, 3, 4], [5, 6, 0, 1]]
+    assert [values(ds) for _ in range(4)] == passes
+    repeated = tp.RepeatedData(Overstated(), 2)
+    assert values(tp.MultiProcessRunnerZMQ(repeated, 2)) == [*range(7)] * 2
+    assert sorted(values(tp.RandomMixData([Overstated(), numbers(2)]))) == sorted([*range(7), 0, 1])
+
+
 def test_local_shuffle_ends_and_has_each_once() -> None:
     ds = tp.LocallyShuffleData(numbers(100), 10)
     first, second = values(ds), values(ds)

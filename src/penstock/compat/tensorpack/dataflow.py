@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from penstock.compat.tensorpack.seed import get_seed
+from penstock.compat.tensorpack.stack import stack_of, stack_values
 from penstock.run.flow import Flow
 from penstock.run.seeding import item_rng
 from penstock.run.source import Source
@@ -122,6 +123,18 @@ def length_of(ds: Any) -> int | None:
         return None
 
 
+def length_of_all(df_lists: Sequence[DataFlow], combine: Callable[[list[int]], int]) -> int | None:
+    """The lengths combined, or None where one of them is None."""
+    known = [length for length in map(length_of, df_lists) if length is not None]
+    return combine(known) if len(known) == len(df_lists) else None
+
+
+def length_times(ds: DataFlow, times: int) -> int | None:
+    """len(ds) * times, or None where it has none."""
+    length = length_of(ds)
+    return None if length is None else length * times
+
+
 def reset_for(ds: DataFlow, epoch: int) -> None:
     """`reset_state`, which wrappers pass on to what they wrap, for a pass of that epoch."""
     token = _epoch.set(epoch)
@@ -133,7 +146,7 @@ def reset_for(ds: DataFlow, epoch: int) -> None:
 
 @dataclass(frozen=True)
 class Written(Source):
-    """A DataFlow that the user wrote, whose length, if it has one, is believed as it stands."""
+    """A DataFlow that the user wrote. Its `len` may be wrong, so that no stage is told it."""
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         if isinstance(self.iterable, DataFlow):
@@ -141,7 +154,7 @@ class Written(Source):
         yield from islice(self.iterable, at.start, None, at.step)
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
-        return length_of(self.iterable)
+        return None
 
 
 @dataclass(frozen=True)
@@ -283,29 +296,6 @@ class BatchDataByShape(Shell):
         super().__init__(as_flow(ds).batch_by_shape(batch_size, idx, stack=stack_values))
 
 
-def stack_of(use_list: bool) -> Any:
-    """How BatchData stacks: not at all, or by tensorpack's dtypes."""
-    return False if use_list else stack_values
-
-
-def stack_values(values: list[Any]) -> Any:
-    """tensorpack's dtypes: int32 for int, float32 for float; bool stays bool."""
-    first = values[0]
-    if isinstance(first, (bool, np.generic)):
-        return np.asarray(values)
-    if isinstance(first, int):
-        return np.asarray(values, "int32")
-    if isinstance(first, float):
-        return np.asarray(values, "float32")
-    if isinstance(first, (str, bytes)):
-        return np.asarray(values)
-    shapes = {np.shape(value) for value in values}
-    if len(shapes) > 1:
-        shown = ", ".join(map(str, sorted(shapes)[:4]))
-        raise ValueError(f"cannot stack the shapes {shown}: resize first, or use_list=True")
-    return np.stack(values)
-
-
 class FixedSizeData(Shell):
     """Passes of exactly `size`; with `keep_state` each goes on where the one before stopped."""
 
@@ -318,14 +308,17 @@ class RepeatedData(Shell):
     """All datapoints `num` times over, without end if -1."""
 
     def __init__(self, ds: DataFlow, num: int) -> None:
-        super().__init__(as_flow(ds).repeat(None if num == -1 else num))
+        if num == -1:
+            super().__init__(as_flow(ds).repeat())
+        else:
+            super().__init__(as_flow(ds).repeat(num), length_times(ds, num))
 
 
 class RepeatedDataPoint(Shell):
     """Each datapoint `num` times in a row."""
 
     def __init__(self, ds: DataFlow, num: int) -> None:
-        super().__init__(Flow(RepeatItem(num), (as_flow(ds),)))
+        super().__init__(Flow(RepeatItem(num), (as_flow(ds),)), length_times(ds, num))
 
 
 class RandomChooseData(Shell):
@@ -339,11 +332,20 @@ class RandomChooseData(Shell):
 
 
 class RandomMixData(Shell):
-    """All datapoints of all DataFlows, perfectly mixed; their lengths must be known."""
+    """All datapoints of all DataFlows, in random turns; their lengths must be known.
+
+    Perfectly mixed if those are exact, else in their proportion until one ends.
+    """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        first, *others = map(as_flow, df_lists)
-        super().__init__(first.mix(*others, seed=get_seed()))
+        first, *others = flows = [as_flow(ds) for ds in df_lists]
+        lengths = [length_of(ds) for ds in df_lists]
+        known = [max(length, 1) for length in lengths if length is not None]  # 0 is no weight
+        if len(known) < len(flows):
+            raise ValueError("RandomMixData needs the length of each DataFlow: define __len__")
+        exact = all(flow.length() is not None for flow in flows)
+        mixed = first.mix(*others, weights=None if exact else known, seed=get_seed())
+        super().__init__(mixed, length_of_all(df_lists, sum))
 
 
 class ConcatData(Shell):
@@ -351,7 +353,7 @@ class ConcatData(Shell):
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         first, *others = map(as_flow, df_lists)
-        super().__init__(first.concat(*others))
+        super().__init__(first.concat(*others), length_of_all(df_lists, sum))
 
 
 class JoinData(Shell):
@@ -359,7 +361,7 @@ class JoinData(Shell):
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         first, *others = map(as_flow, df_lists)
-        super().__init__(first.join(*others))
+        super().__init__(first.join(*others), length_of_all(df_lists, min))
 
 
 class SelectComponent(Shell):
@@ -388,7 +390,8 @@ class LocallyShuffleData(Shell):
         flow = as_flow(ds)
         if num_reuse > 1:
             flow = Flow(RepeatItem(num_reuse), (flow,))
-        super().__init__(flow.shuffle(buffer_size, seed=get_seed()))
+        flow = flow.shuffle(buffer_size, seed=get_seed())
+        super().__init__(flow, length_times(ds, max(num_reuse, 1)))
 
 
 class CacheData(Shell):
@@ -396,4 +399,4 @@ class CacheData(Shell):
 
     def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
         flow = as_flow(ds).cache()
-        super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow)
+        super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow, length_of(ds))
