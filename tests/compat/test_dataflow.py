@@ -211,6 +211,29 @@ def test_a_length_that_is_overstated_does_not_move_the_data() -> None:
     assert sorted(values(tp.RandomMixData([Overstated(), numbers(2)]))) == sorted([*range(7), 0, 1])
 
 
+@pytest.mark.parametrize(
+    ("source", "size", "expected"),
+    [(Overstated, 4, [*range(6)]), (Counting, 6, [*range(6), 0])],
+    ids=["overstated", "one pass each"],
+)
+def test_fixed_size_does_not_read_again_what_it_has_counted(
+    source: Any, size: int, expected: list[int]
+) -> None:
+    read: list[int] = []
+
+    class Reading(source):
+        def __iter__(self) -> Iterator[Any]:
+            for dp in super().__iter__():
+                read.append(dp[0])
+                yield dp
+
+    ds = tp.FixedSizeData(Reading(), size)
+    for _ in range(19):
+        read.clear()
+        list(ds)
+    assert read == expected
+
+
 def test_local_shuffle_ends_and_has_each_once() -> None:
     ds = tp.LocallyShuffleData(numbers(100), 10)
     first, second = values(ds), values(ds)

@@ -19,10 +19,12 @@ import numpy as np
 
 from penstock.compat.tensorpack.seed import get_seed
 from penstock.compat.tensorpack.stack import stack_of, stack_values
+from penstock.compat.tensorpack.stages import CountedSize, RepeatItem
+from penstock.run.checks import check_count
 from penstock.run.flow import Flow
 from penstock.run.seeding import item_rng
 from penstock.run.source import Source
-from penstock.run.stage import At, Items, Length, Opener, Stage, opened
+from penstock.run.stage import At, Items, Length, Opener
 
 _epoch: ContextVar[int | None] = ContextVar("epoch", default=None)  # that a flow resets for
 
@@ -157,30 +159,6 @@ class Written(Source):
         return None
 
 
-@dataclass(frozen=True)
-class RepeatItem(Stage):
-    """Each item `times` times in a row."""
-
-    times: int
-
-    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
-        with opened(inputs[0], at) as items:
-            for item in items:
-                for _ in range(self.times):
-                    yield item
-
-    def length(self, lengths: tuple[Length, ...]) -> Length:
-        return None if lengths[0] is None else lengths[0] * self.times
-
-    @property
-    def name(self) -> str:
-        return f"repeat_item({self.times})"
-
-    @property
-    def exactness(self) -> str:
-        return f"{self.times} times each"
-
-
 def is_kept(item: Any) -> bool:
     """A map function drops a datapoint by returning None."""
     return item is not None
@@ -301,7 +279,13 @@ class FixedSizeData(Shell):
 
     def __init__(self, ds: DataFlow, size: int, keep_state: bool = True) -> None:
         flow = as_flow(ds)
-        super().__init__(flow.fixed_size(size) if keep_state else flow.repeat().take(size), size)
+        if not keep_state:
+            fixed = flow.repeat().take(size)
+        elif flow.length() is None:
+            fixed = Flow(CountedSize(check_count("size", size, 1), length_of(ds)), (flow,))
+        else:
+            fixed = flow.fixed_size(size)
+        super().__init__(fixed, size)
 
 
 class RepeatedData(Shell):
