@@ -88,10 +88,31 @@ def test_the_old_names_get_data_and_size_may_be_overridden(ds: Any, expected: li
     ids=["alone", "wrapped", "shuffled"],
 )
 def test_randomness_is_new_each_pass_and_the_same_in_processes(make: Any) -> None:
-    runner, inline = tp.MultiProcessRunnerZMQ(make(), 2), tp.MapData(make(), lambda dp: dp)
+    tp.fix_rng_seed(0)
+    runner = tp.MultiProcessRunnerZMQ(make(), 2)
+    tp.fix_rng_seed(0)
+    inline = tp.MapData(make(), lambda dp: dp)
     passes = [values(runner) for _ in range(3)]
     assert len({number for each in passes for number in each}) == 18
     assert passes == [values(inline) for _ in range(3)]
+
+
+@pytest.mark.parametrize("make", [Drawing, lambda: tp.FakeData([[1]], 6, domain=(0, 1 << 20))])
+def test_two_random_sources_differ_and_do_so_alike_in_each_run(make: Any) -> None:
+    def run() -> list[list[int]]:
+        tp.fix_rng_seed(0)
+        ds = tp.JoinData([make(), make()])
+        return [[int(np.squeeze(value)) for value in dp] for dp in [*ds, *ds]]
+
+    drawn = run()
+    assert drawn == run() and len({value for dp in drawn for value in dp}) == 24
+
+
+def test_the_instances_of_a_threaded_runner_draw_alike() -> None:
+    tp.fix_rng_seed(0)
+    inline = values(tp.MapData(Drawing(), lambda dp: dp))
+    tp.fix_rng_seed(0)
+    assert values(tp.MultiThreadRunner(Drawing, 8, 3)) == inline
 
 
 def test_reset_state_may_be_called_never_or_often() -> None:

@@ -13,11 +13,11 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.compat.tensorpack.seed import get_seed
+from penstock.compat.tensorpack.seed import get_seed, make_source_seed
 from penstock.compat.tensorpack.stack import stack_of, stack_values
 from penstock.compat.tensorpack.stages import CountedSize, RepeatItem
 from penstock.run.checks import check_count
@@ -25,6 +25,9 @@ from penstock.run.flow import Flow
 from penstock.run.seeding import item_rng
 from penstock.run.source import Source
 from penstock.run.stage import At, Items, Length, Opener
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _epoch: ContextVar[int | None] = ContextVar("epoch", default=None)  # that a flow resets for
 
@@ -59,20 +62,28 @@ class DataFlow:
 class RNGDataFlow(DataFlow):
     """A DataFlow with a generator of its own, `self.rng`, seeded by `fix_rng_seed`.
 
-    A flow that runs it resets it to the seed and the epoch first, in whatever process.
+    A flow that runs it resets it to its seed and the epoch first, in whatever process.
     """
+
+    _source_seed: int
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Seeded here, so that subclasses need not call `__init__`."""
+        made = super().__new__(cls)
+        made._source_seed = make_source_seed()
+        return made
 
     @property
     def rng(self) -> np.random.RandomState:
-        """Made at first use, so that subclasses need not call `__init__`."""
+        """Made at first use."""
         if "_rng" not in self.__dict__:
-            self._rng = np.random.RandomState(get_seed() & 0xFFFFFFFF)
+            self._rng = np.random.RandomState(self._source_seed & 0xFFFFFFFF)
         return self._rng
 
     def reset_state(self) -> None:
         epoch = _epoch.get()
         if epoch is not None:
-            words = np.random.SeedSequence((get_seed(), epoch))
+            words = np.random.SeedSequence((self._source_seed, epoch))
             self._rng = np.random.RandomState(np.random.MT19937(words))
 
 
@@ -185,7 +196,7 @@ class FakeData(Shell):
         ]
         numbers = range(size) if random else [0] * size
         make = partial(_make_fake, fields, random)
-        super().__init__(Flow.of(numbers).map(make, seed=get_seed()))
+        super().__init__(Flow.of(numbers).map(make, seed=make_source_seed()))
 
 
 def _make_fake(fields: list[tuple[Any, str, Any]], random: bool, number: int) -> list[Any]:
