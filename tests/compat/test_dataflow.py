@@ -56,16 +56,63 @@ class Passing(tp.ProxyDataFlow):
         yield from self.ds
 
 
+class OldSource(tp.DataFlow):
+    def size(self) -> int:
+        return 3
+
+    def get_data(self) -> Iterator[Any]:
+        for n in range(3):
+            yield [n]
+
+
+class OldProxy(tp.ProxyDataFlow):
+    def size(self) -> int:
+        return 2 * self.ds.size()
+
+    def get_data(self) -> Iterator[Any]:
+        for dp in self.ds.get_data():
+            yield from (dp, dp)
+
+
+@pytest.mark.parametrize(
+    ("ds", "expected"), [(OldSource(), [0, 1, 2]), (OldProxy(numbers(2)), [0, 0, 1, 1])]
+)
+def test_the_old_names_get_data_and_size_may_be_overridden(ds: Any, expected: list[int]) -> None:
+    assert values(ds) == values(tp.MapData(ds, lambda dp: dp)) == expected
+    assert len(ds) == len(tp.MapData(ds, lambda dp: dp)) == len(expected)
+
+
 @pytest.mark.parametrize(
     "make",
     [Drawing, lambda: Passing(Drawing()), lambda: Passing(tp.LocallyShuffleData(Drawing(), 3))],
     ids=["alone", "wrapped", "shuffled"],
 )
 def test_randomness_is_new_each_pass_and_the_same_in_processes(make: Any) -> None:
-    runner, inline = tp.MultiProcessRunnerZMQ(make(), 2), tp.MapData(make(), lambda dp: dp)
+    tp.fix_rng_seed(0)
+    runner = tp.MultiProcessRunnerZMQ(make(), 2)
+    tp.fix_rng_seed(0)
+    inline = tp.MapData(make(), lambda dp: dp)
     passes = [values(runner) for _ in range(3)]
     assert len({number for each in passes for number in each}) == 18
     assert passes == [values(inline) for _ in range(3)]
+
+
+@pytest.mark.parametrize("make", [Drawing, lambda: tp.FakeData([[1]], 6, domain=(0, 1 << 20))])
+def test_two_random_sources_differ_and_do_so_alike_in_each_run(make: Any) -> None:
+    def run() -> list[list[int]]:
+        tp.fix_rng_seed(0)
+        ds = tp.JoinData([make(), make()])
+        return [[int(np.squeeze(value)) for value in dp] for dp in [*ds, *ds]]
+
+    drawn = run()
+    assert drawn == run() and len({value for dp in drawn for value in dp}) == 24
+
+
+def test_the_instances_of_a_threaded_runner_draw_alike() -> None:
+    tp.fix_rng_seed(0)
+    inline = values(tp.MapData(Drawing(), lambda dp: dp))
+    tp.fix_rng_seed(0)
+    assert values(tp.MultiThreadRunner(Drawing, 8, 3)) == inline
 
 
 def test_reset_state_may_be_called_never_or_often() -> None:
@@ -90,6 +137,15 @@ def test_map_drops_none_and_does_not_touch_its_input() -> None:
     assert len(list(ds)) == 2 and points == [[0], [1], [2], [3]]
     component = tp.MapDataComponent(numbers(4), lambda n: None if n == 1 else n + 1)
     assert values(component) == [1, 3, 4]
+
+
+def test_map_does_not_touch_a_dict_that_its_function_changes() -> None:
+    def double(dp: dict[str, int]) -> dict[str, int]:
+        dp["n"] *= 2
+        return dp
+
+    ds = tp.MapData(tp.DataFromList([{"n": 1}], shuffle=False), double)
+    assert [[dp["n"] for dp in ds] for _ in range(3)] == [[2], [2], [2]]
 
 
 def test_batches_have_the_original_dtypes_but_bool_stays_bool() -> None:
@@ -125,6 +181,78 @@ def test_repeating_joining_and_selecting() -> None:
     assert sorted(values(tp.RandomMixData([numbers(3), numbers(2)]))) == [0, 0, 1, 1, 2]
     chosen = tp.RandomChooseData([(numbers(50), 0.3), (numbers(50), 0.7)])
     assert 50 <= len(list(chosen)) <= 100
+
+
+def mapped(count: int) -> tp.MapData:
+    return tp.MapData(numbers(count), lambda dp: dp)
+
+
+@pytest.mark.parametrize("source", [mapped, lambda count: Passing(numbers(count))])
+def test_len_goes_through_everything_even_where_it_is_nominal(source: Any) -> None:
+    lengths = {
+        12: tp.RepeatedData(source(4), 3),
+        8: tp.RepeatedDataPoint(source(4), 2),
+        9: tp.ConcatData([source(4), numbers(5)]),
+        3: tp.JoinData([source(4), source(3)]),
+        4: tp.CacheData(source(4), shuffle=True),
+        6: tp.LocallyShuffleData(source(3), 2, num_reuse=2),
+        7: tp.RandomMixData([source(4), numbers(3)]),
+        5: tp.MultiThreadRunner(lambda: source(5), 4, 2),
+    }
+    for length, ds in lengths.items():
+        assert len(ds) == len(list(ds)) == length, type(ds).__name__
+    with pytest.raises(TypeError, match="length"):
+        len(tp.RepeatedData(source(4), -1))
+
+
+def test_mixing_gives_everything_once_in_proportion_to_nominal_lengths() -> None:
+    few = tp.MapData(numbers(100), lambda dp: [-1])
+    mixed = values(tp.RandomMixData([mapped(300), few, mapped(0)]))
+    assert [n for n in mixed if n >= 0] == [*range(300)] and mixed.count(-1) == 100
+    assert 30 <= mixed[:200].count(-1) <= 70
+    with pytest.raises(ValueError, match="length of each"):
+        tp.RandomMixData([numbers(3), Drawing()])
+
+
+class Overstated(tp.DataFlow):
+    def __len__(self) -> int:
+        return 10
+
+    def __iter__(self) -> Iterator[Any]:
+        for n in range(7):
+            yield [n]
+
+
+def test_a_length_that_is_overstated_does_not_move_the_data() -> None:
+    ds = tp.FixedSizeData(Overstated(), 4)
+    passes = [[0, 1, 2, 3], [4, 5, 6, 0], [1, 2, 3, 4], [5, 6, 0, 1]]
+    assert [values(ds) for _ in range(4)] == passes
+    repeated = tp.RepeatedData(Overstated(), 2)
+    assert values(tp.MultiProcessRunnerZMQ(repeated, 2)) == [*range(7)] * 2
+    assert sorted(values(tp.RandomMixData([Overstated(), numbers(2)]))) == sorted([*range(7), 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("source", "size", "expected"),
+    [(Overstated, 4, [*range(6)]), (Counting, 6, [*range(6), 0])],
+    ids=["overstated", "one pass each"],
+)
+def test_fixed_size_does_not_read_again_what_it_has_counted(
+    source: Any, size: int, expected: list[int]
+) -> None:
+    read: list[int] = []
+
+    class Reading(source):
+        def __iter__(self) -> Iterator[Any]:
+            for dp in super().__iter__():
+                read.append(dp[0])
+                yield dp
+
+    ds = tp.FixedSizeData(Reading(), size)
+    for _ in range(19):
+        read.clear()
+        list(ds)
+    assert read == expected
 
 
 def test_local_shuffle_ends_and_has_each_once() -> None:
@@ -191,6 +319,15 @@ def test_lmdb_data_is_raw_and_complete(tmp_path: Path) -> None:
     assert sorted(values(tp.LMDBSerializer.load(path))) == list(range(5))
     (one,) = tp.LMDBData(path, keys=[b"00000003"])
     assert one[0] == b"00000003" and isinstance(one[1], bytes)
+
+
+@pytest.mark.parametrize("name", ["db.mdb", "db", "folder"])
+def test_whatever_its_path_what_is_saved_is_an_lmdb(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    path = str(tmp_path / name)
+    tp.LMDBSerializer.save(numbers(3), path)
+    assert len(tp.LMDBData(path)) == 3
+    assert values(tp.LMDBSerializer.load(path, shuffle=False)) == [0, 1, 2]
 
 
 def test_speed_and_printing(capsys: pytest.CaptureFixture[str]) -> None:

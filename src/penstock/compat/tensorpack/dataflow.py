@@ -9,24 +9,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.compat.tensorpack.seed import get_seed
+from penstock.compat.tensorpack.seed import get_seed, make_source_seed
+from penstock.compat.tensorpack.stack import stack_of, stack_values
+from penstock.compat.tensorpack.stages import CountedSize, RepeatItem
+from penstock.run.checks import check_count
 from penstock.run.flow import Flow
 from penstock.run.seeding import item_rng
 from penstock.run.source import Source
-from penstock.run.stage import At, Items, Length, Opener, Stage, opened
+from penstock.run.stage import At, Items, Length, Opener
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _epoch: ContextVar[int | None] = ContextVar("epoch", default=None)  # that a flow resets for
 
 
 class DataFlow:
-    """What users subclass: `__iter__` yields datapoints, `__len__` is optional."""
+    """What users subclass: `__iter__` yields datapoints, `__len__` is optional.
+
+    A subclass may define them by their old names, `get_data` and `size`.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for old, new in (("get_data", "__iter__"), ("size", "__len__")):
+            if old in vars(cls) and new not in vars(cls):
+                setattr(cls, new, vars(cls)[old])
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
@@ -46,20 +62,28 @@ class DataFlow:
 class RNGDataFlow(DataFlow):
     """A DataFlow with a generator of its own, `self.rng`, seeded by `fix_rng_seed`.
 
-    A flow that runs it resets it to the seed and the epoch first, in whatever process.
+    A flow that runs it resets it to its seed and the epoch first, in whatever process.
     """
+
+    _source_seed: int
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Seeded here, so that subclasses need not call `__init__`."""
+        made = super().__new__(cls)
+        made._source_seed = make_source_seed()
+        return made
 
     @property
     def rng(self) -> np.random.RandomState:
-        """Made at first use, so that subclasses need not call `__init__`."""
+        """Made at first use."""
         if "_rng" not in self.__dict__:
-            self._rng = np.random.RandomState(get_seed() & 0xFFFFFFFF)
+            self._rng = np.random.RandomState(self._source_seed & 0xFFFFFFFF)
         return self._rng
 
     def reset_state(self) -> None:
         epoch = _epoch.get()
         if epoch is not None:
-            words = np.random.SeedSequence((get_seed(), epoch))
+            words = np.random.SeedSequence((self._source_seed, epoch))
             self._rng = np.random.RandomState(np.random.MT19937(words))
 
 
@@ -112,6 +136,18 @@ def length_of(ds: Any) -> int | None:
         return None
 
 
+def length_of_all(df_lists: Sequence[DataFlow], combine: Callable[[list[int]], int]) -> int | None:
+    """The lengths combined, or None where one of them is None."""
+    known = [length for length in map(length_of, df_lists) if length is not None]
+    return combine(known) if len(known) == len(df_lists) else None
+
+
+def length_times(ds: DataFlow, times: int) -> int | None:
+    """len(ds) * times, or None where it has none."""
+    length = length_of(ds)
+    return None if length is None else length * times
+
+
 def reset_for(ds: DataFlow, epoch: int) -> None:
     """`reset_state`, which wrappers pass on to what they wrap, for a pass of that epoch."""
     token = _epoch.set(epoch)
@@ -123,7 +159,7 @@ def reset_for(ds: DataFlow, epoch: int) -> None:
 
 @dataclass(frozen=True)
 class Written(Source):
-    """A DataFlow that the user wrote, whose length, if it has one, is believed as it stands."""
+    """A DataFlow that the user wrote. Its `len` may be wrong, so that no stage is told it."""
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         if isinstance(self.iterable, DataFlow):
@@ -131,31 +167,7 @@ class Written(Source):
         yield from islice(self.iterable, at.start, None, at.step)
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
-        return length_of(self.iterable)
-
-
-@dataclass(frozen=True)
-class RepeatItem(Stage):
-    """Each item `times` times in a row."""
-
-    times: int
-
-    def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
-        with opened(inputs[0], at) as items:
-            for item in items:
-                for _ in range(self.times):
-                    yield item
-
-    def length(self, lengths: tuple[Length, ...]) -> Length:
-        return None if lengths[0] is None else lengths[0] * self.times
-
-    @property
-    def name(self) -> str:
-        return f"repeat_item({self.times})"
-
-    @property
-    def exactness(self) -> str:
-        return f"{self.times} times each"
+        return None
 
 
 def is_kept(item: Any) -> bool:
@@ -184,7 +196,7 @@ class FakeData(Shell):
         ]
         numbers = range(size) if random else [0] * size
         make = partial(_make_fake, fields, random)
-        super().__init__(Flow.of(numbers).map(make, seed=get_seed()))
+        super().__init__(Flow.of(numbers).map(make, seed=make_source_seed()))
 
 
 def _make_fake(fields: list[tuple[Any, str, Any]], random: bool, number: int) -> list[Any]:
@@ -226,7 +238,7 @@ class MapData(Shell):
 
 
 def _call_on_copy(func: Callable[[Any], Any], item: Any) -> Any:
-    return func(list(item) if isinstance(item, list) else item)
+    return func(copy(item) if isinstance(item, (list, dict)) else item)
 
 
 class MapDataComponent(Shell):
@@ -241,9 +253,9 @@ def _map_component(func: Callable[[Any], Any], index: Any, item: Any) -> Any:
     value = func(item[index])
     if value is None:
         return None
-    copy = dict(item) if isinstance(item, dict) else list(item)
-    copy[index] = value
-    return copy
+    changed = dict(item) if isinstance(item, dict) else list(item)
+    changed[index] = value
+    return changed
 
 
 class BatchData(Shell):
@@ -273,49 +285,35 @@ class BatchDataByShape(Shell):
         super().__init__(as_flow(ds).batch_by_shape(batch_size, idx, stack=stack_values))
 
 
-def stack_of(use_list: bool) -> Any:
-    """How BatchData stacks: not at all, or by tensorpack's dtypes."""
-    return False if use_list else stack_values
-
-
-def stack_values(values: list[Any]) -> Any:
-    """tensorpack's dtypes: int32 for int, float32 for float; bool stays bool."""
-    first = values[0]
-    if isinstance(first, (bool, np.generic)):
-        return np.asarray(values)
-    if isinstance(first, int):
-        return np.asarray(values, "int32")
-    if isinstance(first, float):
-        return np.asarray(values, "float32")
-    if isinstance(first, (str, bytes)):
-        return np.asarray(values)
-    shapes = {np.shape(value) for value in values}
-    if len(shapes) > 1:
-        shown = ", ".join(map(str, sorted(shapes)[:4]))
-        raise ValueError(f"cannot stack the shapes {shown}: resize first, or use_list=True")
-    return np.stack(values)
-
-
 class FixedSizeData(Shell):
     """Passes of exactly `size`; with `keep_state` each goes on where the one before stopped."""
 
     def __init__(self, ds: DataFlow, size: int, keep_state: bool = True) -> None:
         flow = as_flow(ds)
-        super().__init__(flow.fixed_size(size) if keep_state else flow.repeat().take(size), size)
+        if not keep_state:
+            fixed = flow.repeat().take(size)
+        elif flow.length() is None:
+            fixed = Flow(CountedSize(check_count("size", size, 1), length_of(ds)), (flow,))
+        else:
+            fixed = flow.fixed_size(size)
+        super().__init__(fixed, size)
 
 
 class RepeatedData(Shell):
     """All datapoints `num` times over, without end if -1."""
 
     def __init__(self, ds: DataFlow, num: int) -> None:
-        super().__init__(as_flow(ds).repeat(None if num == -1 else num))
+        if num == -1:
+            super().__init__(as_flow(ds).repeat())
+        else:
+            super().__init__(as_flow(ds).repeat(num), length_times(ds, num))
 
 
 class RepeatedDataPoint(Shell):
     """Each datapoint `num` times in a row."""
 
     def __init__(self, ds: DataFlow, num: int) -> None:
-        super().__init__(Flow(RepeatItem(num), (as_flow(ds),)))
+        super().__init__(Flow(RepeatItem(num), (as_flow(ds),)), length_times(ds, num))
 
 
 class RandomChooseData(Shell):
@@ -329,11 +327,20 @@ class RandomChooseData(Shell):
 
 
 class RandomMixData(Shell):
-    """All datapoints of all DataFlows, perfectly mixed; their lengths must be known."""
+    """All datapoints of all DataFlows, in random turns; their lengths must be known.
+
+    Perfectly mixed if those are exact, else in their proportion until one ends.
+    """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        first, *others = map(as_flow, df_lists)
-        super().__init__(first.mix(*others, seed=get_seed()))
+        first, *others = flows = [as_flow(ds) for ds in df_lists]
+        lengths = [length_of(ds) for ds in df_lists]
+        known = [max(length, 1) for length in lengths if length is not None]  # 0 is no weight
+        if len(known) < len(flows):
+            raise ValueError("RandomMixData needs the length of each DataFlow: define __len__")
+        exact = all(flow.length() is not None for flow in flows)
+        mixed = first.mix(*others, weights=None if exact else known, seed=get_seed())
+        super().__init__(mixed, length_of_all(df_lists, sum))
 
 
 class ConcatData(Shell):
@@ -341,7 +348,7 @@ class ConcatData(Shell):
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         first, *others = map(as_flow, df_lists)
-        super().__init__(first.concat(*others))
+        super().__init__(first.concat(*others), length_of_all(df_lists, sum))
 
 
 class JoinData(Shell):
@@ -349,7 +356,7 @@ class JoinData(Shell):
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         first, *others = map(as_flow, df_lists)
-        super().__init__(first.join(*others))
+        super().__init__(first.join(*others), length_of_all(df_lists, min))
 
 
 class SelectComponent(Shell):
@@ -378,7 +385,8 @@ class LocallyShuffleData(Shell):
         flow = as_flow(ds)
         if num_reuse > 1:
             flow = Flow(RepeatItem(num_reuse), (flow,))
-        super().__init__(flow.shuffle(buffer_size, seed=get_seed()))
+        flow = flow.shuffle(buffer_size, seed=get_seed())
+        super().__init__(flow, length_times(ds, max(num_reuse, 1)))
 
 
 class CacheData(Shell):
@@ -386,4 +394,4 @@ class CacheData(Shell):
 
     def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
         flow = as_flow(ds).cache()
-        super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow)
+        super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow, length_of(ds))

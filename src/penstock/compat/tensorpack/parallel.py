@@ -15,9 +15,9 @@ from penstock.compat.tensorpack.dataflow import (
     as_flow,
     is_kept,
     length_of,
-    stack_of,
 )
-from penstock.compat.tensorpack.seed import get_seed
+from penstock.compat.tensorpack.seed import build_alike, get_seed
+from penstock.compat.tensorpack.stack import stack_of
 from penstock.run.flow import Flow
 
 
@@ -41,9 +41,10 @@ class MultiThreadRunner(Shell):
 
     def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
         ahead = max(1, num_prefetch // num_thread)
-        flows = [as_flow(get_df()) for _ in range(num_thread)]
+        instances = build_alike(get_df, num_thread)
+        flows = [as_flow(ds) for ds in instances]
         shares = [flow.shard(i, num_thread).prefetch(ahead) for i, flow in enumerate(flows)]
-        super().__init__(Flow.interleave(*shares))
+        super().__init__(Flow.interleave(*shares), length_of(instances[0]))
 
 
 class MultiThreadMapData(Shell):

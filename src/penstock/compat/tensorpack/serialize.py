@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import closing
+from typing import Any, cast
 
 import numpy as np
 
-from penstock.compat.tensorpack.dataflow import DataFlow, ProxyDataFlow, Shell, as_flow
+from penstock.compat.tensorpack.dataflow import DataFlow, ProxyDataFlow, Shell, as_flow, length_of
 from penstock.compat.tensorpack.seed import get_seed
+from penstock.formats.lmdb import DATA_FILE
 from penstock.run.flow import Flow
-from penstock.run.lmdb import LmdbRecords
+from penstock.run.lmdb import LmdbRecords, save_lmdb
 from penstock.run.source import Pick
-from penstock.run.speed import Speed
+from penstock.run.speed import Speed, show_progress
+from penstock.run.stage import Items
 
 
 class LMDBSerializer:
@@ -20,8 +25,16 @@ class LMDBSerializer:
 
     @staticmethod
     def save(df: DataFlow, path: str, write_frequency: int = 5000) -> None:
-        """Write one pass of `df`; the file appears when it is complete."""
-        as_flow(df).save(path)
+        """Write one pass of `df` to the file `path`, or into it if it is a folder.
+
+        The file appears when it is complete.
+        """
+        target = os.path.join(path, DATA_FILE) if os.path.isdir(path) else path
+        bar = sys.stderr.isatty()
+        with closing(cast(Items, iter(as_flow(df)))) as items:
+            named = f"saving {path}"
+            with closing(show_progress(items, named, length_of(df)) if bar else items) as shown:
+                save_lmdb(shown, target)
 
     @staticmethod
     def load(path: str, shuffle: bool = True) -> Shell:
