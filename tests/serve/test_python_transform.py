@@ -247,6 +247,33 @@ def test_a_tuple_of_collate_fn_still_knows_its_rows(packed: Path) -> None:
         assert len(pictures) == len(labels) == len(batch.rows)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_batch_without_a_good_sample_has_no_label_for_collate_fn_either(
+    tmp_path: Path, workers: int
+) -> None:
+    for number in range(3):
+        path = tmp_path / "in" / "class0" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"no image")
+    options: dict[str, Any] = {"transform": functions.shrink, "collate_fn": functions.gather}
+    loader = Loader(tmp_path / "in", 3, on_error="skip", num_workers=workers, **options)
+    (batch,) = loader
+    assert batch["labels"] == [-100]
+
+
+def test_a_result_that_cannot_be_sent_is_said_to_be_one(packed: Path) -> None:
+    loader = Loader(
+        packed,
+        2,
+        transform=CROP,
+        collate_fn=lambda samples: threading.Lock(),
+        num_workers=1,
+        start_method="fork",
+    )
+    with pytest.raises(WorkerError, match="cannot leave its process in step 0 of epoch 0"):
+        next(iter(loader))
+
+
 def test_structures_are_collated(packed: Path) -> None:
     loader = Loader(packed, 16, transform=functions.two_views, num_workers=1)
     (first, second), labels = next(iter(loader))

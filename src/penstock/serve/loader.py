@@ -251,6 +251,7 @@ class Loader:
             tensors=self._tensors,
             image_at=self.fields.index(IMAGE),
             on_error=self._on_error,
+            label_at=None if self.shuffle or LABEL not in self.fields else self.fields.index(LABEL),
         )
         part = PythonPart(steps, pipeline.output, renderer)
         if not self._num_workers:

@@ -28,7 +28,7 @@ from penstock.run.task import Failure, Task
 from penstock.run.workers import WorkerProcesses
 from penstock.serve.batch import Batch
 from penstock.serve.python_steps import Done, PythonSteps, Raw
-from penstock.serve.renderer import LABEL, Renderer
+from penstock.serve.renderer import Renderer
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,10 @@ class PythonPart:
 
     def receive(self, batch: Batch, done: Done | Failure) -> Batch:
         """The batch with what Python made of it; raises what went wrong there."""
-        if isinstance(done, Failure):
-            raise self._explain(batch, done)
+        if isinstance(done, Failure):  # of a worker, not of one sample
+            raise self._explain(batch, replace(done, position=None))
+        if done.failure is not None:
+            raise self._explain(batch, done.failure)
         for place, reason in done.bad:
             if batch.valid[place] or self.steps.on_error == "raise":
                 self.renderer.report(int(batch.rows[place]), reason)
@@ -65,9 +67,6 @@ class PythonPart:
             values[at] = self._convert(values[at])
         elif not done.pictures and self.output.dtype != "uint8" and not self.steps.last:
             raise WorkerError("Normalize at the end needs RGB images of one size in bytes")
-        if LABEL in self.renderer.fields and self.renderer.filler_label is not None:
-            label_at = self.renderer.fields.index(LABEL)
-            values[label_at] = np.where(batch.valid, values[label_at], self.renderer.filler_label)
         return batch.replace(tuple(values))
 
     def _convert(self, pictures: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from penstock.errors import DecodeError
 from penstock.render import decode_jpeg
 from penstock.run.seeding import owns_process, set_globals
 from penstock.run.task import Failure, make_failure
+from penstock.serve.batch import IGNORED_LABEL
 from penstock.serve.collate import collate, stack_pictures
 from penstock.serve.conversion import convert_pixels
 from penstock.serve.pipeline import Step
@@ -46,13 +47,14 @@ class Done:
 
     values: the fields, or what collate_fn made of them. kept: which samples they are, None if all.
     pictures: whether the images are RGB bytes, on which `last` has still to be done.
-    bad: (place, reason) of those that did not decode.
+    bad: (place, reason) of those that did not decode. failure: what went wrong, and at which place.
     """
 
     values: Any
     kept: NDArray[np.int64] | None = None
     pictures: bool = False
     bad: tuple[tuple[int, str], ...] = ()
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,10 @@ class PythonSteps:
     tensors: bool
     image_at: int
     on_error: OnError
+    label_at: int | None
+    """Where labels have to be replaced in a batch without a good sample; None if they stay."""
 
-    def __call__(self, raw: Raw) -> Done | Failure:
+    def __call__(self, raw: Raw) -> Done:
         _settle_in(os.getpid())
         results: dict[int, Any] = {}
         bad: list[tuple[int, str]] = []
@@ -78,16 +82,25 @@ class PythonSteps:
             except _BadImage as error:
                 bad.append((place, str(error)))
             except Exception as error:  # noqa: BLE001 - raised again in the training loop
-                return make_failure(error, "transform failed", "its traceback", place)
+                failure = make_failure(error, "transform failed", "its traceback", place)
+                return Done((), failure=failure)
         if bad and self.on_error == "raise":
             return Done((), bad=tuple(bad))
         kept = _choose(len(raw.images), bad, self.on_error)
         try:
             if bad and not results:  # the batch has to be there, marked invalid: see choose_rows
                 results = dict.fromkeys(range(len(raw.images)), self._transform(_BLACK))
+                raw = self._ignore_labels(raw)
             return self._collate(raw, results, kept, tuple(bad))
         except Exception as error:  # noqa: BLE001
-            return make_failure(error, "collating failed", "its traceback", None)
+            return Done((), failure=make_failure(error, "collating failed", "its traceback", None))
+
+    def _ignore_labels(self, raw: Raw) -> Raw:
+        if self.label_at is None:
+            return raw
+        columns = list(raw.columns)
+        columns[self.label_at] = np.full_like(columns[self.label_at], IGNORED_LABEL)
+        return replace(raw, columns=tuple(columns))
 
     def _transform(self, image: Any) -> Any:
         pixels = image if isinstance(image, np.ndarray) else _decode(image)
