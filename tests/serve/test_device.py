@@ -150,6 +150,20 @@ def test_fast_collate_gives_bytes_channels_last_and_makes_grey_rgb() -> None:
     assert (images[1] == 7).all() and labels.tolist() == [3, 5]
 
 
+def test_masks_are_no_pictures_on_a_device_either(packed: Path, torchvision: Any) -> None:
+    v2 = torchvision.transforms.v2
+    last = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.5] * 3)]
+
+    def add_mask(image: Any) -> dict[str, Any]:
+        mask = torch.full((3, 16, 16), 7, dtype=torch.uint8)
+        return {"image": image, "mask": torchvision.tv_tensors.Mask(mask)}
+
+    steps = v2.Compose([v2.RandomResizedCrop(16), add_mask, *last])
+    for place in ("cpu", "meta"):
+        found = next(iter(Loader(packed, 4, transform=steps, num_workers=0, device=place)))[0]
+        assert (found["image"].dtype, found["mask"].dtype) == (torch.float32, torch.uint8), place
+
+
 def test_fast_collate_makes_rgb_of_every_pil_image() -> None:
     colour = (200, 30, 10)
     palette = Image.new("RGB", (4, 4), colour).quantize(8)

@@ -33,6 +33,8 @@ class Batch(tuple[Any, ...]):
     draws: NDArray[np.int64]
     epoch: int
     step: int
+    finished: bool
+    """Whether all steps ran in Python already: then nothing is left to normalise on a device."""
 
     def __new__(
         cls,
@@ -43,11 +45,12 @@ class Batch(tuple[Any, ...]):
         draws: NDArray[np.int64] = _NO_ROWS,
         epoch: int = 0,
         step: int = 0,
+        finished: bool = False,
     ) -> Self:
         """With the values alone it is as good as a tuple: code that moves batches about may do that."""
         batch = super().__new__(cls, values)
         batch.valid, batch.rows, batch.draws = valid, rows, draws
-        batch.epoch, batch.step = epoch, step
+        batch.epoch, batch.step, batch.finished = epoch, step, finished
         return batch
 
     def replace(self, values: tuple[Any, ...]) -> Batch:

@@ -83,7 +83,9 @@ def _prefetch(batches: Iterable[T], copies: Any, normalize: Output | None) -> It
     change = None if normalize is None else make_normalizer(normalize)
 
     def finish(batch: Any) -> Any:
-        return batch if change is None else map_tensors(batch, change)
+        if change is None or (isinstance(batch, Batch) and batch.finished):
+            return batch
+        return map_tensors(batch, change)
 
     started: deque[Any] = deque()
     for batch in batches:

@@ -67,6 +67,7 @@ class PythonPart:
             values[at] = self._convert(values[at])
         elif not done.pictures and self.output.dtype != "uint8" and not self.steps.last:
             raise WorkerError("Normalize at the end needs RGB images of one size in bytes")
+        batch.finished = not done.pictures
         return batch.replace(tuple(values))
 
     def _convert(self, pictures: Any) -> Any:
