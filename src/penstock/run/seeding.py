@@ -13,8 +13,8 @@ import random
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,15 @@ SHUFFLE, MIX, CHOOSE, ITEM, GLOBALS = range(5)  # the last counter word: uses ne
 
 _OUTSIDE = 2**63  # the stream of a process of ours, which no stage has
 
-_current = threading.local()
+Worked: TypeAlias = "tuple[tuple[int, int, int, int, int] | None, np.random.Generator | None]"
+
+
+class _Current(threading.local):
+    item: tuple[int, int, int, int, int] | None = None
+    rng: np.random.Generator | None = None
+
+
+_current = _Current()
 _owned = False
 
 
@@ -59,15 +67,16 @@ def draw_uniform(seed: int, epoch: int, start: int, use: int, stream: int = 0) -
         block, skip = block + 1, 0
 
 
-@contextmanager
-def item_at_work(seed: int, epoch: int, stream: int, position: int) -> Iterator[None]:
-    """Which item this thread works on: `item_rng` starts afresh for it, and goes on with that before afterwards."""
-    before = getattr(_current, "item", None), getattr(_current, "rng", None)
+def set_item(seed: int, epoch: int, stream: int, position: int) -> Worked:
+    """Say which item this thread works on: `item_rng` starts afresh for it. For `go_back_to`: what was before."""
+    before = _current.item, _current.rng
     _current.item, _current.rng = (seed, epoch, position, ITEM, stream), None
-    try:
-        yield
-    finally:
-        _current.item, _current.rng = before
+    return before
+
+
+def go_back_to(before: Worked) -> None:
+    """The item is done: this thread is where it was before, which may be inside another flow's function."""
+    _current.item, _current.rng = before
 
 
 def item_rng() -> np.random.Generator:
@@ -79,13 +88,11 @@ def item_rng() -> np.random.Generator:
             top = item_rng().integers(0, image.shape[0] - 224)
             return image[top : top + 224]
     """
-    item = getattr(_current, "item", None)
-    if item is None:
+    if _current.item is None:
         raise RuntimeError("item_rng() is for functions that a flow calls; no item is in work here")
     if _current.rng is None:
-        _current.rng = make_generator(*item)
-    rng: np.random.Generator = _current.rng
-    return rng
+        _current.rng = make_generator(*_current.item)
+    return _current.rng
 
 
 def own_process() -> None:

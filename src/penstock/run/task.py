@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import WorkerError
-from penstock.run.seeding import item_at_work, seed_globals
+from penstock.run.seeding import go_back_to, seed_globals, set_item
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,15 @@ class Task:
 
     def call(self, position: int, item: Any, where: str) -> Any:
         """`fn(item)` with its randomness set, or the Failure that came of it."""
+        before = set_item(self.seed, self.epoch, self.stream, position)
         try:
-            with item_at_work(self.seed, self.epoch, self.stream, position):
-                if self.seeds_globals:
-                    seed_globals(self.seed, self.epoch, position, self.stream)
-                return self.fn(item)
+            if self.seeds_globals:
+                seed_globals(self.seed, self.epoch, position, self.stream)
+            return self.fn(item)
         except Exception as error:  # noqa: BLE001 - raised again at the consumer
             return self.fail(error, position, where)
+        finally:
+            go_back_to(before)
 
     def fail(self, error: BaseException, position: int, where: str) -> Failure:
         """The failure of this task on the item at `position`."""
