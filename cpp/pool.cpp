@@ -42,8 +42,8 @@ class Pool {
   void run(Job& job) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      while (!stopping_ && helpers_.size() < job.wanted && add_helper()) {
-      }
+      while (!stopping_ && helpers_.size() < job.wanted)
+        if (!add_helper()) break;
       job.wanted = std::min(job.wanted, helpers_.size());
       if (job.wanted > 0) jobs_.push_back(&job);
     }

@@ -279,6 +279,39 @@ assert count() == before + 2, count() - before
     assert done.returncode == 0, done.stderr
 
 
+def test_threads_that_the_system_does_not_give_are_done_without():
+    done = run_python(
+        SETUP
+        + """
+import resource
+pixels = [np.full((8, 8, 3), n, np.uint8) for n in range(200)]
+boxes = np.tile([0, 0, 8, 8], (200, 1))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), -1))
+out, status = render_batch(pixels, boxes, (4, 4), threads=200)
+assert not status.any() and (out[:, 0, 0, 0] == range(200)).all()
+assert count() < 100, "there was room for them all"
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_memory_of_a_giant_is_given_back():
+    done = run_python(
+        SETUP
+        + """
+import io
+def resident(): return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
+file = io.BytesIO()
+Image.new("RGB", (6000, 6000)).save(file, "JPEG")
+before = resident()
+render_batch([file.getvalue()], [(0, 0, 6000, 6000)], (8, 8), threads=1)
+assert resident() - before < 40 << 20, (resident() - before) >> 20
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_leaving_the_interpreter_while_a_thread_renders_is_quiet():
     done = run_python(
         SETUP
