@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, namedtuple
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -510,6 +511,22 @@ def test_a_filled_cache_is_resumed_by_an_empty_one(position: int) -> None:
     assert [next(begun) for _ in range(position)] == whole[:position]
     empty.load_state_dict(filled.state_dict())
     assert list(begun) == list(empty) == whole[position:]
+
+
+def test_fixed_size_of_an_unknown_length_reads_no_epoch_twice() -> None:
+    read: list[int] = []
+
+    def read_seven() -> Iterator[int]:
+        for n in range(7):
+            read.append(n)
+            yield n
+
+    flow = Flow.of(read_seven).fixed_size(4)
+    for epoch in range(20):
+        flow.set_epoch(epoch)
+        read.clear()
+        assert list(flow) == [n % 7 for n in range(4 * epoch, 4 * epoch + 4)]
+    assert read == [*range(7), 0, 1, 2]
 
 
 def test_fixed_size_goes_on_where_the_epoch_before_stopped() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -97,22 +98,45 @@ class FixedSize(Stage):
     """Epochs of exactly `size` items, cut from the endless repetition of the input.
 
     Epoch e holds items e * size to (e + 1) * size - 1 of that repetition: nothing is lost between
-    epochs, and any epoch can be made without those before it.
+    epochs, and any epoch can be made without those before it. Where the length of the input is not
+    known, its epochs that were read to their end are counted, and not read again for later ones.
     """
 
     size: int
     input_length: Length
+    counted: dict[int, int] = field(default_factory=dict, repr=False, compare=False)
     seeks = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
-        begin = at.epoch * self.size + at.start
+        epoch, start = self._skip_counted(at.epoch * self.size + at.start)
         wanted = len(range(at.start, self.size, at.step))
-        chained = chain_epochs(inputs[0], self.input_length, at.move(begin), 0, None)
+        opener = inputs[0] if self.input_length else partial(self._count, inputs[0])
+        chained = chain_epochs(opener, self.input_length, at.move(start), epoch, None)
         for item in islice(chained, 0, wanted * at.step, at.step):
             yield item
             wanted -= 1
         if wanted:
             raise ValueError(f"fixed_size({self.size}) needs an input with items; it has none")
+        usual = next(reversed(self.counted.values()), None)
+        if usual and (start + self.size - at.start) % usual == 0:
+            next(chained, None)  # an epoch that ends just here is counted when its end is seen
+
+    def _skip_counted(self, start: int) -> tuple[int, int]:
+        """(epoch of the input, place in it) of item `start` of the repetition, as far as is known."""
+        epoch = 0
+        while start >= self.counted.get(epoch, math.inf):
+            start -= self.counted[epoch]
+            epoch += 1
+        return epoch, start
+
+    def _count(self, opener: Opener, at: At) -> Items:
+        count = 0
+        with opened(opener, at) as items:
+            for item in items:
+                yield item
+                count += 1
+        if count:
+            self.counted[at.epoch] = count
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
         return self.size

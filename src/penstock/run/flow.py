@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +28,7 @@ from penstock.run.saved import open_items, save_items
 from penstock.run.seeding import check_seed
 from penstock.run.send import send_items
 from penstock.run.source import Pick, make_source
-from penstock.run.speed import Speed, measure_stages, show_progress
+from penstock.run.speed import Speed, measure_stages, watched
 from penstock.run.stage import At, Items, Length, Stage, open_stage
 from penstock.run.torch_dataset import make_dataset
 
@@ -356,11 +354,9 @@ class Flow:
         To `x.lmdb` in tensorpack's layout, to any other path as a data set that `Loader` reads too;
         `classes` are the names of its labels. Both are for `Flow.load`.
         """
-        bar = progress and sys.stderr.isatty()
-        with closing(self._count(Pass(self.epoch))) as items:
-            named = f"saving {os.fspath(path)}"
-            with closing(show_progress(items, named, self.length()) if bar else items) as shown:
-                return save_items(shown, path, shard_size, classes)
+        items, named = self._count(Pass(self.epoch)), f"saving {os.fspath(path)}"
+        with watched(items, named, self.length(), progress) as shown:
+            return save_items(shown, path, shard_size, classes)
 
     def as_torch(self) -> Any:
         """A torch IterableDataset of this flow; DataLoader workers share its items out."""

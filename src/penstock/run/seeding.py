@@ -1,7 +1,9 @@
 """Randomness that is a pure function of (seed, epoch, stream, position), in whatever process or thread.
 
-Each random stage of a flow has a stream of its own, numbered from the source on, so that two stages with one seed
-are independent, and a stage that is added at the end changes nothing before it. `item_rng()` is the generator of the item that is being worked on: the same numbers inline, on
+Each random stage of a flow has a stream of its own, numbered from the source on, so that two stages
+with one seed are independent, and a stage that is added at the end changes nothing before it.
+
+`item_rng()` is the generator of the item that is being worked on: the same numbers inline, on
 threads and in processes. In worker processes the global generators are seeded per item as well,
 so that functions that call `random`, `numpy.random` or `torch` are reproducible unchanged; in the
 consumer's own process the globals are never touched.
@@ -23,11 +25,14 @@ SHUFFLE, MIX, CHOOSE, ITEM, GLOBALS = range(5)  # the last counter word: uses ne
 
 _OUTSIDE = 2**63  # the stream of a process of ours, which no stage has
 
-Worked: TypeAlias = "tuple[tuple[int, int, int, int, int] | None, np.random.Generator | None]"
+Item: TypeAlias = "tuple[int, int, int, int, int]"  # the arguments of make_generator
+Worked: TypeAlias = "tuple[Item | None, np.random.Generator | None]"
 
 
 class _Current(threading.local):
-    item: tuple[int, int, int, int, int] | None = None
+    """What a thread works on, and its generator once that was asked for."""
+
+    item: Item | None = None
     rng: np.random.Generator | None = None
 
 
@@ -68,7 +73,7 @@ def draw_uniform(seed: int, epoch: int, start: int, use: int, stream: int = 0) -
 
 
 def set_item(seed: int, epoch: int, stream: int, position: int) -> Worked:
-    """Say which item this thread works on: `item_rng` starts afresh for it. For `go_back_to`: what was before."""
+    """Say which item this thread works on, for `item_rng`; what was before is for `go_back_to`."""
     before = _current.item, _current.rng
     _current.item, _current.rng = (seed, epoch, position, ITEM, stream), None
     return before

@@ -7,9 +7,10 @@ first stage, then with the second, … The stage at which the rate falls is the 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -122,6 +123,17 @@ def show_progress(items: Iterator[Any], name: str, total: Length) -> Items:
         finally:
             rate_at_end = count / (time.perf_counter() - began)
             bar.update(task, completed=count, rate=rate_at_end)
+
+
+@contextmanager
+def watched(items: Items, name: str, total: Length, wanted: bool = True) -> Iterator[Items]:
+    """The items, closed at the end; with a bar if it is wanted and somebody looks."""
+    with closing(items):
+        if not (wanted and sys.stderr.isatty()):
+            yield items
+            return
+        with closing(show_progress(items, name, total)) as shown:
+            yield shown
 
 
 def count_bytes(item: Any) -> int:

@@ -13,7 +13,8 @@ def make_dataset(flow: Any) -> Any:
 
     Guaranteed: with any number of DataLoader workers each item is given once; stages before the
     last batch that can seek do only their own worker's share of the work. `set_epoch` is the
-    flow's; workers take it over when they start, so leave `persistent_workers` off. Items are batches already if the flow makes them: pass `batch_size=None`.
+    flow's; workers take it over when they start, so leave `persistent_workers` off. Items are
+    batches already if the flow makes them: pass `batch_size=None`.
     """
     try:
         from torch.utils.data import IterableDataset, get_worker_info

@@ -19,8 +19,7 @@ import numpy as np
 
 from penstock.compat.tensorpack.seed import get_seed, make_source_seed
 from penstock.compat.tensorpack.stack import stack_of, stack_values
-from penstock.compat.tensorpack.stages import CountedSize, RepeatItem
-from penstock.run.checks import check_count
+from penstock.compat.tensorpack.stages import RepeatItem
 from penstock.run.flow import Flow
 from penstock.run.seeding import item_rng
 from penstock.run.source import Source
@@ -290,13 +289,7 @@ class FixedSizeData(Shell):
 
     def __init__(self, ds: DataFlow, size: int, keep_state: bool = True) -> None:
         flow = as_flow(ds)
-        if not keep_state:
-            fixed = flow.repeat().take(size)
-        elif flow.length() is None:
-            fixed = Flow(CountedSize(check_count("size", size, 1), length_of(ds)), (flow,))
-        else:
-            fixed = flow.fixed_size(size)
-        super().__init__(fixed, size)
+        super().__init__(flow.fixed_size(size) if keep_state else flow.repeat().take(size), size)
 
 
 class RepeatedData(Shell):
@@ -334,13 +327,12 @@ class RandomMixData(Shell):
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         first, *others = flows = [as_flow(ds) for ds in df_lists]
-        lengths = [length_of(ds) for ds in df_lists]
-        known = [max(length, 1) for length in lengths if length is not None]  # 0 is no weight
-        if len(known) < len(flows):
+        total = length_of_all(df_lists, sum)
+        if total is None:
             raise ValueError("RandomMixData needs the length of each DataFlow: define __len__")
         exact = all(flow.length() is not None for flow in flows)
-        mixed = first.mix(*others, weights=None if exact else known, seed=get_seed())
-        super().__init__(mixed, length_of_all(df_lists, sum))
+        weights = None if exact else [length_of(ds) or 1 for ds in df_lists]  # 0 is no weight
+        super().__init__(first.mix(*others, weights=weights, seed=get_seed()), total)
 
 
 class ConcatData(Shell):

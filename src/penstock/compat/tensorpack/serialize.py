@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +14,7 @@ from penstock.formats.lmdb import DATA_FILE
 from penstock.run.flow import Flow
 from penstock.run.lmdb import LmdbRecords, save_lmdb
 from penstock.run.source import Pick
-from penstock.run.speed import Speed, show_progress
+from penstock.run.speed import Speed, watched
 from penstock.run.stage import Items
 
 
@@ -30,11 +28,9 @@ class LMDBSerializer:
         The file appears when it is complete.
         """
         target = os.path.join(path, DATA_FILE) if os.path.isdir(path) else path
-        bar = sys.stderr.isatty()
-        with closing(cast(Items, iter(as_flow(df)))) as items:
-            named = f"saving {path}"
-            with closing(show_progress(items, named, length_of(df)) if bar else items) as shown:
-                save_lmdb(shown, target)
+        items = cast(Items, iter(as_flow(df)))
+        with watched(items, f"saving {path}", length_of(df)) as shown:
+            save_lmdb(shown, target)
 
     @staticmethod
     def load(path: str, shuffle: bool = True) -> Shell:
