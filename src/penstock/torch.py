@@ -111,7 +111,8 @@ def fast_collate(samples: Sequence[tuple[Any, int]]) -> tuple[torch.Tensor, torc
         DataLoader(ImageFolder(root, Compose([RandomResizedCrop(224)])), 256, collate_fn=fast_collate)
 
     For those who stay with torch's DataLoader: no transpose and no floats in the workers. Memory is
-    channels_last; PIL images of other modes and grey arrays become RGB. Normalise on the device: see `prefetch_to_device`.
+    channels_last; PIL images of other modes and grey arrays become RGB. Normalise on the device: see
+    `prefetch_to_device`.
     """
     images = np.stack([_as_rgb(image) for image, _ in samples])
     labels = torch.tensor([label for _, label in samples], dtype=torch.int64)

@@ -47,12 +47,12 @@ def _list_images(root: Path, classes: list[str]) -> tuple[list[tuple[str, int, i
             found.append((name, *_stat(entry)))
         else:
             ignored.append(name)
-    found.sort(key=lambda entry: _order(entry[0]))
+    found.sort(key=lambda entry: _sort_key(entry[0]))
     return found, sorted(ignored)
 
 
-def _order(name: str) -> str:
-    """Sorts as ImageFolder does: by class, then by the whole path of the directory, then by file name."""
+def _sort_key(name: str) -> str:
+    """For the order of ImageFolder: by class, then by the whole path of the directory, then by file name."""
     folder, _, file = name.rpartition("/")
     return f"{name.partition('/')[0]}\0{folder}\0{file}"
 

@@ -170,8 +170,9 @@ def make_example_sample(key: str, features: Mapping[str, list[Any]]) -> Sample:
     if not images:
         raise SourceError(f"no encoded image among its features {sorted(features)!s:.200}")
     labels = [name for name in _LABELS if isinstance(plain.get(name), (int, float, str))]
-    labels.sort(key=lambda name: not isinstance(plain[name], int))
-    number = parse_label(plain.pop(labels[0])) if labels else None
+    whole = [name for name in labels if isinstance(plain[name], int)]
+    label = next(iter(whole or labels), None)  # where there is no whole number, an error
+    number = None if label is None else parse_label(plain.pop(label))
     return Sample(key, make_fields({**images, **plain}), number)
 
 

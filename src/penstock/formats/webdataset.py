@@ -54,7 +54,7 @@ def group_members(members: Iterator[Member], passed: list[str]) -> Iterator[Grou
     seen: set[str] = set()
     group: Group | None = None
     for member in members:
-        match = _NAME.fullmatch(_drop_here(member.name))
+        match = _NAME.fullmatch(_drop_dots(member.name))
         if match is None:
             passed.append(f"{member.name} (no suffix)")
             continue
@@ -78,13 +78,13 @@ def group_members(members: Iterator[Member], passed: list[str]) -> Iterator[Grou
         yield group
 
 
-def _drop_here(name: str) -> str:
+def _drop_dots(name: str) -> str:
     while name.startswith("./"):
         name = name[2:]
     return name
 
 
-def check_fields(path: object, fields: Iterable[str]) -> None:
+def check_no_archives(path: object, fields: Iterable[str]) -> None:
     """SourceError if the members are tars themselves, as in the archive that ImageNet comes in."""
     if set(fields) <= _ARCHIVES:
         raise SourceError(
@@ -207,7 +207,7 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
         ignored += [f"{tar_path.name}/{name}" for name in passed]
     if not names:
         raise SourceError(f"{path}: no samples in its {len(tars)} tars")
-    check_fields(path, numbers)
+    check_no_archives(path, numbers)
     return WebDatasetSource(
         root=find_root(paths),
         tars=tars,

@@ -28,7 +28,7 @@ from penstock.formats.source import PlacedSource
 from penstock.formats.tar import scan_tar
 from penstock.formats.webdataset import (
     Group,
-    check_fields,
+    check_no_archives,
     find_root,
     find_tars,
     group_members,
@@ -268,7 +268,7 @@ def _index_tars(
             if rejected:
                 raise _refusal(rejected, len(rejected), on_error)
             raise SourceError(f"{tars[0]}: no samples in the {len(tars)} tars from this one on")
-        check_fields(tars[0], (field for part in parts for field in part.shard.fields))
+        check_no_archives(tars[0], (field for part in parts for field in part.shard.fields))
         return _finish([part.shard for part in parts], root, target.folder, None, rejected)
 
 

@@ -28,12 +28,11 @@ def class_name(label: int, classes: Classes) -> str:
 
 def check_classes(classes: Classes) -> None:
     """PackError where two classes would become one."""
-    counts = Counter(classes or ())
-    for name, count in counts.most_common(1):
-        if count > 1:
-            raise PackError(
-                f"two classes are called {name!r}, and this layout tells classes apart by name"
-            )
+    twice = [name for name, count in Counter(classes or ()).items() if count > 1]
+    if twice:
+        raise PackError(
+            f"two classes are called {twice[0]!r}, and this layout tells classes apart by name"
+        )
 
 
 def strip_padding(frame: bytes) -> bytes:
