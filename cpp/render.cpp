@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <numeric>
 #include <vector>
 
@@ -129,11 +128,7 @@ void render_batch(const Sample* samples, size_t count, const Format& format, int
     static thread_local Workspace work;
     const size_t i = order[turn];
     uint8_t* slot = out + i * size;
-    try {
-      status[i] = render_sample(samples[i], format, work, slot);
-    } catch (const std::bad_alloc&) {
-      status[i] = Status::too_large;
-    }
+    status[i] = render_sample(samples[i], format, work, slot);
     if (status[i] != Status::ok) std::memset(slot, 0, size);
     work.trim();
   });

@@ -41,7 +41,7 @@ struct Format {
 };
 
 // Renders `count` samples with at most `threads` threads. The result does not depend on them. A
-// sample that cannot be rendered becomes zeros, and its status says why.
+// sample that cannot be rendered becomes zeros, and its status says why. Throws std::bad_alloc.
 void render_batch(const Sample* samples, size_t count, const Format& format, int threads,
                   uint8_t* out, Status* status);
 

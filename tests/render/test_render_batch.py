@@ -312,6 +312,24 @@ assert resident() - before < 40 << 20, (resident() - before) >> 20
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_no_memory_for_a_picture_is_no_fault_of_the_picture():
+    done = run_python(
+        SETUP
+        + """
+import io, resource
+file = io.BytesIO()
+Image.new("RGB", (6000, 6000)).save(file, "JPEG")
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), -1))
+try:
+    render_batch([file.getvalue()], [(0, 0, 6000, 6000)], (8, 8), threads=1)
+except MemoryError:
+    print("no memory")
+"""
+    )
+    assert (done.stdout, done.stderr) == ("no memory\n", "")
+
+
 def test_leaving_the_interpreter_while_a_thread_renders_is_quiet():
     done = run_python(
         SETUP
