@@ -73,9 +73,9 @@ def write_class(out: Path, label: int, count: int, seed: int) -> int:
 
 def make_photos(out: Path, count: int = 2000, classes: int = 10, seed: int = 0) -> int:
     """Writes `count` photos in a folder per class below `out`; the bytes they take."""
-    per_class = -(-count // classes)
+    counts = [count // classes + (c < count % classes) for c in range(classes)]
     with ProcessPoolExecutor() as pool:
-        jobs = [pool.submit(write_class, out, c, per_class, seed) for c in range(classes)]
+        jobs = [pool.submit(write_class, out, c, counts[c], seed) for c in range(classes)]
         return sum(job.result() for job in jobs)
 
 
