@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock
@@ -220,6 +222,30 @@ def test_a_file_cut_short_after_indexing_says_so(tmp_path: Path) -> None:
         list(loader)
 
 
+def test_a_file_that_has_grown_after_indexing_says_so(tmp_path: Path) -> None:
+    root = write_pictures(tmp_path / "in", count=4)
+    loader = Loader(root, 4, transform=[RandomResizedCrop(16)])
+    (root / "class0" / "000.jpg").write_bytes(encode(200, 300))
+    with pytest.raises(penstock.DecodeError, match="changed after it was indexed"):
+        list(loader)
+
+
+@pytest.mark.parametrize(
+    ("layout", "advice"), [("gulp", "run `penstock index"), ("parquet", "`penstock pack` it")]
+)
+def test_other_layouts_without_an_index_say_what_to_do(
+    tmp_path: Path, layout: str, advice: str
+) -> None:
+    samples = [Sample("a", {"jpg": encode(8, 8)}, label=0)]
+    if layout == "gulp":
+        penstock.export_samples(samples, tmp_path / "out", to=layout)
+    else:
+        (tmp_path / "out").mkdir()
+        pq.write_table(pa.table({"image": [encode(8, 8)]}), tmp_path / "out" / "a.parquet")
+    with pytest.raises(penstock.CorruptError, match=advice):
+        Loader(tmp_path / "out", 4)
+
+
 def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(b"")
     with pytest.raises(penstock.CorruptError, match="penstock index"):
@@ -285,7 +311,7 @@ def test_a_picture_too_thin_to_be_resized_is_refused_alone(
     tmp_path: Path, shape: tuple[int, int], steps: list[penstock.transforms.Transform]
 ) -> None:
     write_files(tmp_path, {"c/0.jpg": encode(80, 60), "c/1.jpg": encode(*shape)})
-    with pytest.raises(DecodeError, match="'c/1' in "):
+    with pytest.raises(DecodeError, match="'c/1' in .* pixels are too few, or too long and thin"):
         list(Loader(tmp_path, 2, transform=steps))
     (batch,) = Loader(tmp_path, 2, transform=steps, on_error="skip")
     assert batch.rows.tolist() == [0]

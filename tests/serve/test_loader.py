@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,25 @@ def test_a_state_of_another_selection_of_equal_length_is_refused(packed: Path) -
     make(dataset[:20]).load_state_dict(make(dataset[:20]).state_dict())
 
 
+def test_a_state_of_other_samples_or_another_order_of_them_is_refused(
+    packed: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "photos"
+    penstock.export_samples(penstock.open_dataset(packed), source, to="folder")
+    for name, options in (("a", {}), ("b", {"seed": 1}), ("c", {"shard_size": 20_000})):
+        penstock.pack_dataset(source, tmp_path / name, **options)  # type: ignore[arg-type]
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+
+    def make(name: str) -> Loader:
+        return Loader(tmp_path / name, 4, shuffle=True, transform=CROP)
+
+    state = make("a").state_dict()
+    make("copy").load_state_dict(state)
+    for name in ("b", "c"):
+        with pytest.raises(ValueError, match="the same packed in another way"):
+            make(name).load_state_dict(state)
+
+
 def test_a_state_of_another_make_is_refused_as_such(packed: Path) -> None:
     loader = Loader(packed, 8, transform=CROP)
     state = loader.state_dict()
@@ -342,6 +362,19 @@ def test_sizes_are_whole_numbers_one_or_two() -> None:
     for size, error in ((2.5, TypeError), ((20,), ValueError), ((20, 0), ValueError)):
         with pytest.raises(error, match="size is"):
             Resize(size)
+
+
+def test_sizes_may_be_numpys(packed: Path) -> None:
+    size = np.int64(9)
+    for steps in ([RandomResizedCrop(size)], [CenterCrop(size)], [Resize(size), CenterCrop(9)]):
+        ((images, _), *_) = Loader(packed, 4, transform=steps)
+        assert images.shape == (4, 9, 9, 3)
+
+
+def test_a_longest_side_goes_with_a_shorter_one_alone() -> None:
+    for size, limit in ((20, 20), ((20, 30), 40)):
+        with pytest.raises(ValueError, match="max_size"):
+            Resize(size, max_size=limit)  # type: ignore[arg-type]
 
 
 def test_a_class_is_no_transform_and_a_text_no_list_of_fields(packed: Path) -> None:

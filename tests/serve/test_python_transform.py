@@ -21,7 +21,7 @@ from PIL import Image
 import own_transforms as functions
 import penstock
 from penstock import Loader, WorkerError
-from penstock.transforms import Normalize, OnArray, RandomHorizontalFlip, RandomResizedCrop
+from penstock.transforms import Normalize, OnArray, RandomHorizontalFlip, RandomResizedCrop, Resize
 
 CROP = [RandomResizedCrop(24), RandomHorizontalFlip()]
 
@@ -229,6 +229,14 @@ def test_our_own_transforms_stand_around_a_function(packed: Path) -> None:
 def test_crops_after_python_are_refused(packed: Path) -> None:
     with pytest.raises(ValueError, match="put it at the beginning"):
         Loader(packed, 16, transform=[functions.shrink, *CROP])
+
+
+@pytest.mark.parametrize("steps", [[Resize(24)], [Resize(24), functions.shrink]])
+def test_our_own_steps_that_leave_images_of_different_sizes_are_refused_as_such(
+    packed: Path, steps: list[object]
+) -> None:
+    with pytest.raises(ValueError, match=r"Resize\(24\) leaves images of different sizes"):
+        Loader(packed, 16, transform=steps, collate_fn=functions.gather)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

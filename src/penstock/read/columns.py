@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.errors import CorruptError
-from penstock.pack.index import FILE, LABEL, field_names
+from penstock.pack.index import FILE, KEY, LABEL, field_names
 from penstock.sample import is_image_field
 
 NO_LABEL = int(np.iinfo(np.int64).min)
@@ -78,6 +79,18 @@ def read_columns(
         label=_numbers(index[LABEL], NO_LABEL),
         user={name: index[name] for name in user},
     )
+
+
+def digest_keys(index: pa.Table) -> bytes:
+    """Tells indexes of other samples, and of the same in another order, apart."""
+    digest = hashlib.blake2b(digest_size=16)
+    for chunk in index[KEY].chunks:
+        if len(chunk):
+            _, bounds, text = chunk.buffers()
+            ends = np.frombuffer(bounds, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+            digest.update(np.diff(ends).data)
+            digest.update(memoryview(text)[ends[0] : ends[-1]])
+    return digest.digest()
 
 
 def _numbers(column: Any, missing: int = 0) -> NDArray[np.int64]:

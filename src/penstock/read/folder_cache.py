@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import CorruptError, SourceError
+from penstock.formats.detect import find_format
 from penstock.formats.files import ImageFiles
 from penstock.formats.folder import open_folder
 from penstock.pack.inplace import index_dataset
@@ -34,9 +35,22 @@ def open_path(path: str | os.PathLike[str], cache: str | os.PathLike[str] | None
         return _open_file(path.resolve(), Path(cache) if cache is not None else cache_folder())
     if path.name == MANIFEST or (path / MANIFEST).exists() or not path.is_dir():
         return open_dataset(path)
-    if any(path.glob("*.tar")) and not any(entry.is_dir() for entry in path.iterdir()):
-        raise CorruptError(f"{path}: has tars but no manifest; run `penstock index {path}` once")
+    _check_layout(path)
     return _open_folder(path.resolve(), Path(cache) if cache is not None else cache_folder())
+
+
+def _check_layout(folder: Path) -> None:
+    """That a folder without a manifest is one of images, or what to do with it."""
+    try:
+        name, _ = find_format(folder)
+    except SourceError:
+        return  # it will be said what is missing
+    if name in ("webdataset", "gulp", "tfrecord", "lmdb"):
+        raise CorruptError(
+            f"{folder}: {name} without a manifest; run `penstock index {folder}` once"
+        )
+    if name in ("parquet", "arrow", "unified-doc"):
+        raise CorruptError(f"{folder}: {name} cannot be loaded as it is; `penstock pack` it")
 
 
 def cache_folder() -> Path:

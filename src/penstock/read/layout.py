@@ -117,7 +117,7 @@ class Layout:
         for row in range(start, stop):
             place, size = int(self.places[row]), int(span.size[row])
             target = memory[place : place + size]
-            reason = self._fill(row, target, int(span.offset[row])) if size else None
+            reason = self._fill(row, target, int(span.offset[row]), whole=True) if size else None
             if reason is not None:
                 lost[row] = reason
                 target[:] = 0  # not what lay here before
@@ -132,8 +132,10 @@ class Layout:
         if reason is not None:
             raise CorruptError(f"{self.path_of(row)}: {reason}")
 
-    def _fill(self, row: int, memory: NDArray[np.uint8], offset: int) -> str | None:
-        """Fills memory from the file of a row; what went wrong, if anything."""
+    def _fill(
+        self, row: int, memory: NDArray[np.uint8], offset: int, *, whole: bool = False
+    ) -> str | None:
+        """Fills memory from the file of a row, from all of it if `whole`; what went wrong, if anything."""
         try:
             fd = os.open(self.path_of(row), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -142,6 +144,8 @@ class Layout:
             return str(error.strerror)
         try:
             got = pread_into(fd, memory.data, offset)
+            if whole and got == len(memory):
+                got = os.fstat(fd).st_size
         except OSError as error:
             return str(error.strerror)
         finally:

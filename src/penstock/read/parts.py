@@ -9,20 +9,29 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.read.columns import Columns, Places, read_columns
+from penstock.read.columns import Columns, Places, digest_keys, read_columns
 from penstock.read.dataset import Dataset
 from penstock.read.layout import Part
 
 
 class Table:
-    """Rows of all data sets; those of data set *d* are `bounds[d]` to `bounds[d + 1]` - 1."""
+    """Rows of all data sets; those of data set *d* are `bounds[d]` to `bounds[d + 1]` - 1.
+
+    `keys` is a digest of all keys in their order.
+    """
 
     def __init__(self, datasets: Sequence[Dataset], fields: Sequence[str], *, image: bool) -> None:
         self._datasets = list(datasets)
         counts = [dataset.manifest.samples for dataset in datasets]
         self.bounds = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        columns = [_read(dataset, fields, image) for dataset in datasets]
-        self.columns = _concatenate(columns)
+        indexes = [dataset.read_index() for dataset in datasets]
+        self.keys = b"".join(map(digest_keys, indexes))
+        self.columns = _concatenate(
+            [
+                _read(dataset, index, fields, image)
+                for dataset, index in zip(datasets, indexes, strict=True)
+            ]
+        )
         self.parts = [
             part
             for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True)
@@ -36,8 +45,7 @@ class Table:
         return dataset.read_key(row - int(self.bounds[number]))
 
 
-def _read(dataset: Dataset, fields: Sequence[str], image: bool) -> Columns:
-    index = dataset.read_index()
+def _read(dataset: Dataset, index: pa.Table, fields: Sequence[str], image: bool) -> Columns:
     wanted = [name for name in fields if f"{name}.offset" in index.column_names]
     user = [name for name in fields if name in index.column_names]
     missing = set(fields) - set(wanted) - set(user)

@@ -6,10 +6,14 @@ states are followed by equal batches, and a state that would not be is refused.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from operator import index
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from penstock.plan import EpochPlan, Shuffle, Split, plan_epoch
 from penstock.plan.split import choose_lanes
@@ -36,6 +40,7 @@ class State:
     step: int
     seed: int
     samples: int
+    data: str
     selection: str
     global_batch: int
     lanes: int
@@ -124,12 +129,21 @@ class Epochs:
             step=position.step,
             seed=self.seed,
             samples=len(self.sampling),
+            data=self._digest,
             selection=self.sampling.digest,
             global_batch=split.global_batch,
             lanes=choose_lanes(split, shuffled=self._shuffle is not None),
             window=self.window,
             shuffle=self._shuffle is not None,
         )
+
+    @cached_property
+    def _digest(self) -> str:
+        """Tells data sets apart that epochs go through in different ways: by keys, shards and sizes."""
+        digest = hashlib.blake2b(self.table.keys, digest_size=8)
+        digest.update(np.array([part.start for part in self.table.parts]).data)
+        digest.update(self.table.columns.image.size.data)
+        return digest.hexdigest()
 
     def _lay_out(self) -> Layout:
         shuffle, columns = self._shuffle, self.table.columns
@@ -150,7 +164,9 @@ def _check_equal(loaded: dict[str, Any], mine: dict[str, Any]) -> None:
         for name, value in loaded.items()
         if value != mine[name]
     ]
-    if "selection" in loaded and loaded["selection"] != mine["selection"]:
+    if loaded["data"] != mine["data"]:
+        differing.append("it was taken with other samples, or with the same packed in another way")
+    elif loaded["selection"] != mine["selection"]:
         differing.append("it was taken with another subset, other weights or another mixture")
     if differing:
         raise ValueError(f"the state is of another loader: {'; '.join(differing)}")

@@ -40,8 +40,8 @@ class Loader:
             for images, labels in train:      # uint8[256, 224, 224, 3], int64[256]
                 ...
 
-    A batch is a pure function of (data set, transforms, seed, epoch, step): threads, ranks and what was
-    loaded before have no say in it. It is a tuple of `fields`, and has `.valid` and `.rows` (see `Batch`).
+    A batch is a pure function of (data set, transforms, seed, epoch, step): threads and what was loaded before
+    have no say in it, nor ranks in the global batches of a shuffled epoch. It is a tuple of `fields`, and has `.valid` and `.rows` (see `Batch`).
     Batches are the caller's to keep. Reading and rendering go on in threads while a batch is in use;
     breaking off, an error, Ctrl-C or `close()` end them. Several iterators may be alive at once.
     """
@@ -184,9 +184,9 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on after the last batch that was received when `state` was taken.
 
-        The world size may have changed, if batch_size has changed with it: the global batches stay. A shuffled
-        epoch can go on with as many ranks as divide 8, or the number that it was begun with; one in index order
-        with as many as divide that number.
+        The world size may have changed, if batch_size has changed with it: the global batches stay. An epoch
+        can go on with as many ranks as divide its lanes: 8 or more if it is shuffled, else the ranks that it was
+        begun with.
         """
         self._next = self._received = self._epochs.read_state(state)
 

@@ -88,7 +88,7 @@ def divide_transform(
     if count == len(steps) and not collates:
         recipe = replace(taken.compile(common_size), output=taken.output)
         return Pipeline(recipe, lines=_core_lines(steps, "core"))
-    first, taken, count, why = _compile_first(taken, count, why, common_size)
+    first, taken, count, why = _compile_first(steps, taken, count, why, common_size)
     output, start = (Output(), len(steps)) if collates else _take_last(steps, count + 1)
     between = tuple(steps[count:start])
     _check_callable(between)
@@ -117,14 +117,14 @@ def _take_first(steps: list[Any]) -> tuple[Taken, int, str]:
 
 
 def _compile_first(
-    taken: Taken, count: int, why: str, common_size: tuple[int, int] | None
+    steps: list[Any], taken: Taken, count: int, why: str, common_size: tuple[int, int] | None
 ) -> tuple[Recipe | None, Taken, int, str]:
     """The recipe of the beginning; none of it where it would leave images of different sizes."""
     try:
         return taken.compile(common_size), taken, count, why
     except ValueError:
-        if common_size is not None:
-            raise
+        if common_size is not None or any(isinstance(step, Transform) for step in steps[:count]):
+            raise  # our own steps run in the core or nowhere
         return (
             None,
             Taken(),

@@ -148,14 +148,12 @@ def _compile_crop(steps: list[Transform], common_size: tuple[int, int] | None) -
 
 
 def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
-    if isinstance(size, int):
-        return size, size
-    return (size[0], size[0]) if len(size) == 1 else (size[0], size[1])
+    return size if isinstance(size, tuple) else (size, size)
 
 
 def _resized_size(resize: Resize, common_size: tuple[int, int] | None) -> tuple[int, int]:
     if isinstance(resize.size, tuple):
-        return _pair(resize.size)
+        return resize.size
     if common_size is None:
         raise ValueError(
             f"Resize({resize.size}) leaves images of different sizes: give Resize((height, width)), "
@@ -164,6 +162,12 @@ def _resized_size(resize: Resize, common_size: tuple[int, int] | None) -> tuple[
     height, width = (np.array([side]) for side in common_size)
     new = plan.resize_shorter(height, width, resize.size, resize.max_size)
     return int(new[0][0]), int(new[1][0])
+
+
+def _resized_sizes(resize: Resize, heights: Sizes, widths: Sizes) -> tuple[Sizes, Sizes]:
+    if isinstance(resize.size, tuple):
+        return np.full_like(heights, resize.size[0]), np.full_like(widths, resize.size[1])
+    return plan.resize_shorter(heights, widths, resize.size, resize.max_size)
 
 
 def _random_crop(crop: RandomResizedCrop) -> Crop:
@@ -192,11 +196,8 @@ def _whole_boxes(heights: Sizes, widths: Sizes) -> NDArray[np.int32]:
 def _center_crop(resize: Resize | None, size: tuple[int, int]) -> Crop:
     def draw_boxes(draw: Draw, heights: Sizes, widths: Sizes) -> Drawn:
         new = heights, widths
-        if resize is not None and isinstance(resize.size, int):
-            new = plan.resize_shorter(heights, widths, resize.size, resize.max_size)
-        elif resize is not None:
-            fixed = _pair(resize.size)
-            new = np.full_like(heights, fixed[0]), np.full_like(widths, fixed[1])
+        if resize is not None:
+            new = _resized_sizes(resize, heights, widths)
         lefts, tops = plan.center_crop_offsets(*new, *size)
         sizes = np.stack(new, axis=1)
         # A picture too long and thin to be resized so gets no box, and is refused alone.

@@ -13,7 +13,7 @@ from penstock.errors import CorruptError, DecodeError
 from penstock.plan import StepPlan
 from penstock.read.columns import NO_LABEL
 from penstock.read.layout import Layout, Run
-from penstock.render import render_batch, status_message
+from penstock.render import Status, render_batch, status_message
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.recipe import Draw, Drawn, Recipe
@@ -130,10 +130,18 @@ class Renderer:
         )
         failed = (status != 0) | (self.layout.columns.height[step.rows] == 0)
         for i in np.flatnonzero(failed & step.valid & ~bad):
-            reason = status_message(int(status[i])) if status[i] else _DAMAGED
-            self.report(int(step.rows[i]), reason)
+            self.report(int(step.rows[i]), self._describe(int(status[i]), int(step.rows[i])))
         bad |= failed
         return out
+
+    def _describe(self, status: int, row: int) -> str:
+        """Why an image was not rendered."""
+        if status == Status.BAD_BOX:
+            width, height = self.layout.columns.width[row], self.layout.columns.height[row]
+            return (
+                f"{width} x {height} pixels are too few, or too long and thin, for this transform"
+            )
+        return status_message(status) if status else _DAMAGED
 
     def _gather_images(
         self, rows: NDArray[np.int64], runs: dict[int, Run]

@@ -23,7 +23,8 @@ class Mixture:
     """Several data sets as one: in each epoch of `samples`, each has its share of `weights`.
 
     Without `samples`, an epoch is as long as the data sets together. A data set is gone through whole
-    before any of its samples comes again, over the borders of epochs.
+    before any of its samples comes again, over the borders of epochs. Slices and filtered data sets are
+    not taken: pack what shall be mixed as a data set of its own.
     """
 
     datasets: Sequence[Dataset]
@@ -41,7 +42,10 @@ class Mixture:
         if self.samples is not None and self.samples < 1:
             raise ValueError(f"samples is {self.samples}; an epoch has at least 1")
         if any(dataset.rows is not None for dataset in self.datasets):
-            raise ValueError("a mixture takes whole data sets, not slices or filtered ones")
+            raise ValueError(
+                "a mixture takes whole data sets, not slices or filtered ones: pack such a part as one, "
+                "Flow.of(part).save(path)"
+            )
 
 
 class Sampling:

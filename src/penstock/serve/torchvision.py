@@ -124,10 +124,10 @@ def _read_resize(step: Any, form: Form) -> Meaning | str:
         return "its interpolation is neither bilinear nor bicubic"
     if step.size is None:
         return "it has no size, only max_size"
-    size = step.size if isinstance(step.size, int) else tuple(step.size)
+    size = tuple(step.size) if isinstance(step.size, Sequence) else step.size
     if isinstance(size, tuple) and len(size) == 1:
         size = size[0]
-    return _check_resizing(step, form) or Resize(size, step.max_size, interpolation)
+    return _check_resizing(step, form) or Resize(size, interpolation, step.max_size)
 
 
 def _check_resizing(step: Any, form: Form) -> str:
@@ -213,7 +213,7 @@ def _read_interpolation(interpolation: Any) -> Interpolation | None:
 
 
 def _pair(size: int | Sequence[int]) -> tuple[int, int]:
-    sides = (size,) if isinstance(size, int) else tuple(size)
+    sides = tuple(size) if isinstance(size, Sequence) else (size,)
     return int(sides[0]), int(sides[-1])
 
 

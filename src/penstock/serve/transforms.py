@@ -53,15 +53,21 @@ class RandomResizedCrop:
 
 @dataclass(frozen=True)
 class Resize:
-    """The whole image: its shorter side to `size`, or all of it to (height, width)."""
+    """The whole image: its shorter side to `size`, the longer at most to `max_size`; or all of it to (height, width)."""
 
     size: int | tuple[int, int]
-    max_size: int | None = None
     interpolation: Interpolation = "bilinear"
+    max_size: int | None = None
 
     def __post_init__(self) -> None:
         _check_pixels("size", self.size)
         _check_interpolation(self.interpolation)
+        if self.max_size is not None:
+            _check_pixels("max_size", self.max_size)
+            if isinstance(self.size, tuple):
+                raise ValueError(f"size is {self.size}, all of it: leave max_size out")
+            if self.max_size <= self.size:
+                raise ValueError(f"max_size is {self.max_size}; it must be above size, {self.size}")
 
 
 @dataclass(frozen=True)
