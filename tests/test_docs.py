@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from pathlib import Path
 from types import ModuleType
@@ -50,6 +52,19 @@ def test_the_examples_of_flows_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(remote) == 1
     run_blocks("docs/flow.md", [block for block in blocks if block not in remote], names)
     assert [sample.label for sample in penstock.open_dataset("shards/good")] == [0, 0, 0]
+
+
+def test_the_page_of_the_loader_has_all_options_and_their_defaults() -> None:
+    text = (ROOT / "docs/loader.md").read_text().partition("## All options")[2]
+    rows = re.findall(r"^\| (`.*?`) \| (.*?) \|", text.partition("\n## ")[0], re.MULTILINE)
+    told = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
+    parameters = inspect.signature(penstock.Loader).parameters
+    assert told.keys() == {*parameters, "device"}
+    for name, default in told.items():
+        if default.startswith("`") and "_" not in default:
+            assert ast.literal_eval(default.strip("`")) == parameters[name].default
+        elif default.isdigit():
+            assert int(default) == parameters[name].default
 
 
 def find_blocks(page: str) -> list[str]:

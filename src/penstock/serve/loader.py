@@ -41,9 +41,10 @@ class Loader:
                 ...
 
     A batch is a pure function of (data set, transforms, seed, epoch, step): threads and what was loaded before
-    have no say in it, nor ranks in the global batches of a shuffled epoch. It is a tuple of `fields`, and has `.valid` and `.rows` (see `Batch`).
-    Batches are the caller's to keep. Reading and rendering go on in threads while a batch is in use;
-    breaking off, an error, Ctrl-C or `close()` end them. Several iterators may be alive at once.
+    have no say in it, nor ranks in the global batches of a shuffled epoch. It is a tuple of `fields`, and has
+    `.valid` and `.rows` (see `Batch`). Batches are the caller's to keep. Reading and rendering go on in threads
+    while a batch is in use; breaking off, an error, Ctrl-C or `close()` end them. Several iterators may be alive
+    at once.
     """
 
     _tensors = False
