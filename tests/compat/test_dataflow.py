@@ -154,6 +154,23 @@ def test_batches_have_the_original_dtypes_but_bool_stays_bool() -> None:
     assert [column.dtype.str for column in batch] == ["<i4", "<f4", "|b1", "<U1", "<f8"]
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [b"ab\0", b"c\0\0"],
+        [b"a", b"\0"],
+        ["a\0", "b"],
+        ["a\0", 1],
+        [np.bytes_(b"a\0"), np.bytes_(b"b")],
+        [["a", "b\0"], ["c", "d"]],
+    ],
+)
+def test_batches_keep_the_nuls_at_the_end_of_text_and_bytes(texts: list[Any]) -> None:
+    ds = tp.DataFromList([[text] for text in texts], shuffle=False)
+    (batch,) = tp.BatchData(ds, 2)
+    assert batch[0].dtype == object and batch[0].tolist() == texts
+
+
 def test_a_batch_larger_than_the_data_is_refused_with_words() -> None:
     with pytest.raises(ValueError, match="there would be none"):
         tp.BatchData(numbers(3), 4)
