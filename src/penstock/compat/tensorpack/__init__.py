@@ -7,29 +7,7 @@ docs/flow.md has the table.
 """
 
 from penstock.compat.tensorpack import dataset, imgaug
-from penstock.compat.tensorpack.dataflow import (
-    BatchData,
-    BatchDataByShape,
-    CacheData,
-    ConcatData,
-    DataFlow,
-    DataFromGenerator,
-    DataFromIterable,
-    DataFromList,
-    FakeData,
-    FixedSizeData,
-    JoinData,
-    LocallyShuffleData,
-    MapData,
-    MapDataComponent,
-    ProxyDataFlow,
-    RandomChooseData,
-    RandomMixData,
-    RepeatedData,
-    RepeatedDataPoint,
-    RNGDataFlow,
-    SelectComponent,
-)
+from penstock.compat.tensorpack.dataflow import DataFlow, ProxyDataFlow, RNGDataFlow
 from penstock.compat.tensorpack.imgaug import AugmentorList
 from penstock.compat.tensorpack.parallel import (
     AugmentImageComponent,
@@ -50,6 +28,28 @@ from penstock.compat.tensorpack.parallel import (
 from penstock.compat.tensorpack.remote import RemoteDataZMQ, send_dataflow_zmq
 from penstock.compat.tensorpack.seed import fix_rng_seed
 from penstock.compat.tensorpack.serialize import LMDBData, LMDBSerializer, PrintData, TestDataSpeed
+from penstock.compat.tensorpack.sources import (
+    DataFromGenerator,
+    DataFromIterable,
+    DataFromList,
+    FakeData,
+)
+from penstock.compat.tensorpack.transforms import (
+    BatchData,
+    BatchDataByShape,
+    CacheData,
+    ConcatData,
+    FixedSizeData,
+    JoinData,
+    LocallyShuffleData,
+    MapData,
+    MapDataComponent,
+    RandomChooseData,
+    RandomMixData,
+    RepeatedData,
+    RepeatedDataPoint,
+    SelectComponent,
+)
 
 __all__ = [
     "AugmentImageComponent",
