@@ -217,8 +217,32 @@ def test_len_goes_through_everything_even_where_it_is_nominal(source: Any) -> No
     }
     for length, ds in lengths.items():
         assert len(ds) == len(list(ds)) == length, type(ds).__name__
-    with pytest.raises(TypeError, match="length"):
-        len(tp.RepeatedData(source(4), -1))
+
+
+@pytest.mark.parametrize(
+    "ds",
+    [
+        Drawing(),
+        tp.MapData(Drawing(), lambda dp: dp),
+        tp.DataFromGenerator(lambda: [[n] for n in range(6)]),
+        tp.RepeatedData(numbers(6), -1),
+        tp.RepeatedData(Passing(numbers(6)), -1),
+    ],
+)
+@pytest.mark.parametrize("error", [NotImplementedError, TypeError])
+def test_len_where_there_is_none_is_the_error_of_the_original_and_of_python(
+    ds: tp.DataFlow, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=rf"{type(ds).__name__} .*length"):
+        len(ds)
+    with pytest.raises(error):
+        ds.size()
+
+
+def test_list_and_bool_need_no_length() -> None:
+    for ds in Drawing(), tp.DataFromGenerator(lambda: [[n] for n in range(6)]):
+        assert len(list(ds)) == 6 and ds
+    assert numbers(1) and not numbers(0)
 
 
 def test_mixing_gives_everything_once_in_proportion_to_nominal_lengths() -> None:

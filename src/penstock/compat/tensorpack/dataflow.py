@@ -6,6 +6,7 @@ A datapoint is a list or dict of components. Every pass of a shell is finite and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 _epoch: ContextVar[int | None] = ContextVar("epoch", default=None)  # that a flow resets for
 
 
+class NoLengthError(NotImplementedError, TypeError):
+    """`len` of a DataFlow that has none. A TypeError too, so that `list` goes on without it."""
+
+
 class DataFlow:
     """What users subclass: `__iter__` yields datapoints, `__len__` is optional.
 
@@ -40,6 +45,12 @@ class DataFlow:
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 
+    def __len__(self) -> int:
+        raise NoLengthError(f"{type(self).__name__} has no length: it does not define __len__")
+
+    def __bool__(self) -> bool:
+        return length_of(self) != 0  # one of unknown length is not empty
+
     def reset_state(self) -> None:
         """Nothing has to be prepared before iteration, so there is nothing to reset."""
 
@@ -49,7 +60,7 @@ class DataFlow:
 
     def size(self) -> int:
         """The old name of `__len__`."""
-        return len(self)  # type: ignore[arg-type]
+        return len(self)
 
 
 class RNGDataFlow(DataFlow):
@@ -99,7 +110,12 @@ class Shell(DataFlow):
             self._passes = epoch
 
     def __len__(self) -> int:
-        return len(self.flow) if self._length is None else self._length
+        length = self.flow.length() if self._length is None else self._length
+        if length is None:
+            raise NoLengthError(f"{type(self).__name__} cannot tell its length before it has ended")
+        if length == math.inf:
+            raise NoLengthError(f"{type(self).__name__} does not end, so that it has no length")
+        return int(length)
 
 
 class ProxyDataFlow(Shell):
