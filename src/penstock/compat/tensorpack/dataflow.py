@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -70,34 +71,39 @@ class RNGDataFlow(DataFlow):
     """
 
     _source_seed: int
+    rng: np.random.RandomState
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Seeded here, so that subclasses need not call `__init__`."""
         made = super().__new__(cls)
         made._source_seed = make_source_seed()
+        made.rng = np.random.RandomState(made._source_seed & 0xFFFFFFFF)
         return made
-
-    @property
-    def rng(self) -> np.random.RandomState:
-        """Made at first use."""
-        if "_rng" not in self.__dict__:
-            self._rng = np.random.RandomState(self._source_seed & 0xFFFFFFFF)
-        return self._rng
 
     def reset_state(self) -> None:
         epoch = _epoch.get()
         if epoch is not None:
             words = np.random.SeedSequence((self._source_seed, epoch))
-            self._rng = np.random.RandomState(np.random.MT19937(words))
+            self.rng = np.random.RandomState(np.random.MT19937(words))
 
 
 class Shell(DataFlow):
-    """A DataFlow that is a Flow: `flow` is that, and `length` what `len` says if a Flow cannot."""
+    """A DataFlow that is a Flow: `flow` is that, and `length` what `len` says if a Flow cannot.
+
+    Arguments of the constructors are kept under the original's names, for subclasses to read.
+    """
+
+    _length: int | None = None
+    _passes = 0
 
     def __init__(self, flow: Flow, length: int | None = None) -> None:
         self.flow = flow
         self._length = length
-        self._passes = 0
+
+    @cached_property
+    def flow(self) -> Flow:
+        """What it runs, as `__init__` was told."""
+        raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__")
 
     def __iter__(self) -> Iterator[Any]:
         self.flow.set_epoch(self._passes)
@@ -105,6 +111,7 @@ class Shell(DataFlow):
         return iter(self.flow)
 
     def reset_state(self) -> None:
+        super().reset_state()
         epoch = _epoch.get()
         if epoch is not None:  # in another process this object has no passes behind it
             self._passes = epoch
@@ -119,15 +126,43 @@ class Shell(DataFlow):
 
 
 class ProxyDataFlow(Shell):
-    """Pass everything on to `ds`; subclasses override what they want to change."""
+    """Pass everything on to `ds`; subclasses override what they want to change.
+
+    They may set `ds` themselves instead of calling `__init__`.
+    """
+
+    ds: DataFlow
 
     def __init__(self, ds: DataFlow) -> None:
-        super().__init__(as_flow(ds), length_of(ds))
         self.ds = ds
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The flow of `ds`, made at first use."""
+        return as_flow(self.ds)
+
+    def __len__(self) -> int:
+        return len(self.ds)
 
     def reset_state(self) -> None:
         super().reset_state()
         self.ds.reset_state()
+
+
+class Derived(ProxyDataFlow):
+    """A shell over `flow`, which was made from `ds`."""
+
+    flow = Shell.flow
+    __len__ = Shell.__len__
+
+    def __init__(self, ds: DataFlow, flow: Flow, length: int | None = None) -> None:
+        super().__init__(ds)
+        Shell.__init__(self, flow, length)
+
+    def reset_state(self) -> None:
+        Shell.reset_state(self)
+        if type(self).__iter__ is not Shell.__iter__:  # it may read `ds` past the flow
+            self.ds.reset_state()
 
 
 def as_flow(ds: Iterable[Any]) -> Flow:

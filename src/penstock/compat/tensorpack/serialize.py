@@ -8,7 +8,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.compat.tensorpack.dataflow import DataFlow, ProxyDataFlow, Shell, as_flow, length_of
+from penstock.compat.tensorpack.dataflow import (
+    DataFlow,
+    ProxyDataFlow,
+    RNGDataFlow,
+    Shell,
+    as_flow,
+    length_of,
+)
 from penstock.compat.tensorpack.seed import get_seed
 from penstock.formats.lmdb import DATA_FILE
 from penstock.run.flow import Flow
@@ -38,12 +45,13 @@ class LMDBSerializer:
         return Shell(Flow.load(path, shuffle=shuffle, seed=get_seed()))
 
 
-class LMDBData(Shell):
+class LMDBData(Shell, RNGDataFlow):
     """[key, value] of an LMDB file as bytes, undecoded."""
 
     def __init__(
         self, lmdb_path: str, shuffle: bool = True, keys: Sequence[bytes] | None = None
     ) -> None:
+        self._lmdb_path, self._shuffle = lmdb_path, shuffle
         records = LmdbRecords(lmdb_path, list(keys) if keys is not None else None)
         order = Flow.of(range(len(records)))
         order = order.shuffle(seed=get_seed()) if shuffle else order
@@ -82,14 +90,16 @@ class PrintData(ProxyDataFlow):
         max_list: int = 3,
     ) -> None:
         super().__init__(ds)
-        self.num, self.name, self.depth, self.width = num, name, max_depth, max_list
+        self.num, self.name, self.max_depth, self.max_list = num, name, max_depth, max_list
         self._printed = False
 
     def __iter__(self) -> Iterator[Any]:
         for number, item in enumerate(super().__iter__()):
             if not self._printed and number < self.num:
                 title = f"datapoint {number} of {self.name or type(self.ds).__name__}"
-                print(f"{title}:\n{describe_value(item, self.depth, self.width)}")  # its purpose
+                print(
+                    f"{title}:\n{describe_value(item, self.max_depth, self.max_list)}"
+                )  # its purpose
             yield item
         self._printed = True
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock.compat.tensorpack.dataflow import Shell
-from penstock.compat.tensorpack.seed import get_seed, make_source_seed
+from penstock.compat.tensorpack.dataflow import RNGDataFlow, Shell
+from penstock.compat.tensorpack.seed import get_seed
 from penstock.run.flow import Flow
 from penstock.run.seeding import item_rng
 
 
-class FakeData(Shell):
+class FakeData(Shell, RNGDataFlow):
     """`size` datapoints of random arrays, or always the same one if not `random`."""
 
     def __init__(
@@ -27,12 +27,14 @@ class FakeData(Shell):
     ) -> None:
         dtypes = dtype if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
         domains = domain if isinstance(domain[0], (list, tuple)) else [domain] * len(shapes)
+        self.shapes, self._size, self.random = shapes, size, random
+        self.dtype, self.domain = dtypes, domains
         fields = [
             (tuple(s), np.dtype(d).str, r) for s, d, r in zip(shapes, dtypes, domains, strict=True)
         ]
         numbers = range(size) if random else [0] * size
         make = partial(_make_fake, fields, random)
-        super().__init__(Flow.of(numbers).map(make, seed=make_source_seed()))
+        super().__init__(Flow.of(numbers).map(make, seed=self._source_seed))
 
 
 def _make_fake(fields: list[tuple[Any, str, Any]], random: bool, number: int) -> list[Any]:
@@ -40,10 +42,11 @@ def _make_fake(fields: list[tuple[Any, str, Any]], random: bool, number: int) ->
     return [(rng.random(shape) * (b - a) + a).astype(dtype) for shape, dtype, (a, b) in fields]
 
 
-class DataFromList(Shell):
+class DataFromList(Shell, RNGDataFlow):
     """The elements of a list, in a new order each pass if `shuffle`."""
 
     def __init__(self, lst: Sequence[Any], shuffle: bool = True) -> None:
+        self.lst, self.shuffle = lst, shuffle
         flow = Flow.of(lst)
         super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow)
 
@@ -52,6 +55,7 @@ class DataFromGenerator(Shell):
     """What a generator yields (one pass), or a function that makes one (any number)."""
 
     def __init__(self, gen: Any) -> None:
+        self._gen = gen
         super().__init__(Flow.of(gen))
 
 
@@ -59,4 +63,5 @@ class DataFromIterable(Shell):
     """What an iterable yields."""
 
     def __init__(self, iterable: Iterable[Any]) -> None:
+        self._itr = iterable
         super().__init__(Flow.of(iterable))
