@@ -361,6 +361,18 @@ def test_lmdb_data_is_raw_and_complete(tmp_path: Path) -> None:
     assert one[0] == b"00000003" and isinstance(one[1], bytes)
 
 
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [("{:0>8d}", [*range(5)]), (["00000003", b"00000001"], [3, 1])],
+)
+def test_lmdb_keys_may_be_text_or_a_format(tmp_path: Path, keys: Any, expected: list[int]) -> None:
+    path = str(tmp_path / "x.lmdb")
+    tp.LMDBSerializer.save(numbers(5), path)
+    ds = tp.LMDBData(path, shuffle=False, keys=keys)
+    assert len(ds) == len(expected) and [int(key) for key, _ in ds] == expected
+    assert sorted(int(key) for key, _ in tp.LMDBData(path, keys=keys)) == sorted(expected)
+
+
 @pytest.mark.parametrize("name", ["db.mdb", "db", "folder"])
 def test_whatever_its_path_what_is_saved_is_an_lmdb(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()

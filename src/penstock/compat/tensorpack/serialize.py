@@ -17,7 +17,7 @@ from penstock.compat.tensorpack.dataflow import (
     length_of,
 )
 from penstock.compat.tensorpack.seed import get_seed
-from penstock.formats.lmdb import DATA_FILE
+from penstock.formats.lmdb import DATA_FILE, open_database
 from penstock.run.flow import Flow
 from penstock.run.lmdb import LmdbRecords, save_lmdb
 from penstock.run.source import Pick
@@ -46,16 +46,30 @@ class LMDBSerializer:
 
 
 class LMDBData(Shell, RNGDataFlow):
-    """[key, value] of an LMDB file as bytes, undecoded."""
+    """[key, value] of an LMDB file as bytes, undecoded.
+
+    keys: bytes or text, or a format such as `{:0>8d}` that is given the numbers of the values from 0;
+    None for all that there are.
+    """
 
     def __init__(
-        self, lmdb_path: str, shuffle: bool = True, keys: Sequence[bytes] | None = None
+        self,
+        lmdb_path: str,
+        shuffle: bool = True,
+        keys: str | Sequence[bytes | str] | None = None,
     ) -> None:
         self._lmdb_path, self._shuffle = lmdb_path, shuffle
-        records = LmdbRecords(lmdb_path, list(keys) if keys is not None else None)
+        if isinstance(keys, str):
+            keys = [keys.format(number) for number in range(len(open_database(lmdb_path)))]
+        records = LmdbRecords(lmdb_path, None if keys is None else encode_keys(keys))
         order = Flow.of(range(len(records)))
         order = order.shuffle(seed=get_seed()) if shuffle else order
         super().__init__(Flow(Pick(records), (order,)))
+
+
+def encode_keys(keys: Sequence[bytes | str]) -> list[bytes]:
+    """The keys as bytes, which they are in an LMDB."""
+    return [key.encode() if isinstance(key, str) else key for key in keys]
 
 
 class TestDataSpeed(ProxyDataFlow):
