@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -295,6 +295,15 @@ def test_fixed_size_does_not_read_again_what_it_has_counted(
     assert read == expected
 
 
+def test_a_guard_lets_one_pass_in_at_a_time() -> None:
+    guard = tp.DataFlowReentrantGuard()
+    with guard, pytest.raises(threading.ThreadError, match="not reentrant"), guard:
+        pass
+    with guard:
+        pass
+    assert issubclass(tp.DataFlowTerminated, BaseException)
+
+
 def test_local_shuffle_ends_and_has_each_once() -> None:
     ds = tp.LocallyShuffleData(numbers(100), 10)
     first, second = values(ds), values(ds)
@@ -350,36 +359,6 @@ def test_runners_give_each_datapoint_once_and_in_order(processes: int) -> None:
 def test_map_and_batch_has_a_default_buffer() -> None:
     ds = tp.MultiProcessMapAndBatchData(numbers(9), 2, lambda dp: [dp[0] * 2], 4)
     assert [batch[0].tolist() for batch in ds] == [[0, 2, 4, 6], [8, 10, 12, 14]]
-
-
-def test_lmdb_data_is_raw_and_complete(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.lmdb")
-    tp.LMDBSerializer.save(numbers(5), path)
-    assert [key for key, _ in tp.LMDBData(path, shuffle=False)] == [b"%08d" % n for n in range(5)]
-    assert sorted(values(tp.LMDBSerializer.load(path))) == list(range(5))
-    (one,) = tp.LMDBData(path, keys=[b"00000003"])
-    assert one[0] == b"00000003" and isinstance(one[1], bytes)
-
-
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [("{:0>8d}", [*range(5)]), (["00000003", b"00000001"], [3, 1])],
-)
-def test_lmdb_keys_may_be_text_or_a_format(tmp_path: Path, keys: Any, expected: list[int]) -> None:
-    path = str(tmp_path / "x.lmdb")
-    tp.LMDBSerializer.save(numbers(5), path)
-    ds = tp.LMDBData(path, shuffle=False, keys=keys)
-    assert len(ds) == len(expected) and [int(key) for key, _ in ds] == expected
-    assert sorted(int(key) for key, _ in tp.LMDBData(path, keys=keys)) == sorted(expected)
-
-
-@pytest.mark.parametrize("name", ["db.mdb", "db", "folder"])
-def test_whatever_its_path_what_is_saved_is_an_lmdb(tmp_path: Path, name: str) -> None:
-    (tmp_path / "folder").mkdir()
-    path = str(tmp_path / name)
-    tp.LMDBSerializer.save(numbers(3), path)
-    assert len(tp.LMDBData(path)) == 3
-    assert values(tp.LMDBSerializer.load(path, shuffle=False)) == [0, 1, 2]
 
 
 def test_speed_and_printing(capsys: pytest.CaptureFixture[str]) -> None:

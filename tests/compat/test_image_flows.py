@@ -12,7 +12,7 @@ pytest.importorskip("cv2")
 
 from images import encode, make_pixels
 from penstock.compat import tensorpack as tp
-from penstock.errors import SourceError
+from penstock.errors import SourceError, WorkerError
 
 
 def test_ilsvrc12_labels_follow_the_sorted_folders(tmp_path: Path) -> None:
@@ -36,6 +36,29 @@ def test_a_flat_val_folder_needs_its_list(tmp_path: Path) -> None:
         tp.dataset.ILSVRC12Files(str(tmp_path), "val")
     (tmp_path / "val.txt").write_text("a.JPEG 65\n")
     assert next(iter(tp.dataset.ILSVRC12Files(str(tmp_path), "val")))[1] == 65
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [({}, (8, 9, 3)), ({"channel": 1}, (8, 9, 1)), ({"resize": (4, 5)}, (4, 5, 3))],
+)
+def test_images_from_files_are_those_of_the_original(
+    tmp_path: Path, options: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    path = tmp_path / "a.jpg"
+    path.write_bytes(encode(8, 9))
+    ds = tp.ImageFromFile([str(path)], **options)
+    ((image,),) = ds
+    assert len(ds) == 1 and image.shape == shape and image.dtype == np.uint8
+    theirs = pytest.importorskip("tensorpack.dataflow", exc_type=ImportError)
+    ((expected,),) = theirs.ImageFromFile([str(path)], **options)
+    assert np.array_equal(image, expected)
+
+
+def test_images_from_files_that_are_none_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"no")
+    with pytest.raises(WorkerError, match=r"a\.jpg is not an image"):
+        list(tp.ImageFromFile([str(tmp_path / "a.jpg")]))
 
 
 def test_augmentors_do_what_the_original_does() -> None:
@@ -82,6 +105,12 @@ def test_failed_augmentations_can_be_dropped() -> None:
         len(list(tp.AugmentImageComponent(ds, [tp.imgaug.CenterCrop(5)], catch_exceptions=True)))
         == 1
     )
+
+
+def test_coordinates_are_refused_and_not_left_as_they_were() -> None:
+    ds = tp.DataFromList([[make_pixels(9, 9), np.zeros((1, 2))]], shuffle=False)
+    with pytest.raises(ValueError, match="coords_index"):
+        tp.AugmentImageComponents(ds, [tp.imgaug.CenterCrop(5)], (0,), (1,))
 
 
 def test_components_are_augmented_alike() -> None:

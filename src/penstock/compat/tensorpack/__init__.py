@@ -7,7 +7,14 @@ docs/flow.md has the table.
 """
 
 from penstock.compat.tensorpack import dataset, imgaug
-from penstock.compat.tensorpack.dataflow import DataFlow, ProxyDataFlow, RNGDataFlow
+from penstock.compat.tensorpack.dataflow import (
+    DataFlow,
+    DataFlowReentrantGuard,
+    DataFlowTerminated,
+    ProxyDataFlow,
+    RNGDataFlow,
+)
+from penstock.compat.tensorpack.image import ImageFromFile
 from penstock.compat.tensorpack.imgaug import AugmentorList
 from penstock.compat.tensorpack.parallel import (
     AugmentImageComponent,
@@ -27,7 +34,14 @@ from penstock.compat.tensorpack.parallel import (
 )
 from penstock.compat.tensorpack.remote import RemoteDataZMQ, send_dataflow_zmq
 from penstock.compat.tensorpack.seed import fix_rng_seed
-from penstock.compat.tensorpack.serialize import LMDBData, LMDBSerializer, PrintData, TestDataSpeed
+from penstock.compat.tensorpack.serialize import (
+    LMDBData,
+    LMDBDataDecoder,
+    LMDBDataPoint,
+    LMDBSerializer,
+    PrintData,
+    TestDataSpeed,
+)
 from penstock.compat.tensorpack.sources import (
     DataFromGenerator,
     DataFromIterable,
@@ -60,13 +74,18 @@ __all__ = [
     "CacheData",
     "ConcatData",
     "DataFlow",
+    "DataFlowReentrantGuard",
+    "DataFlowTerminated",
     "DataFromGenerator",
     "DataFromIterable",
     "DataFromList",
     "FakeData",
     "FixedSizeData",
+    "ImageFromFile",
     "JoinData",
     "LMDBData",
+    "LMDBDataDecoder",
+    "LMDBDataPoint",
     "LMDBSerializer",
     "LocallyShuffleData",
     "MapData",

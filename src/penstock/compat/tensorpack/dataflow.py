@@ -7,6 +7,7 @@ A datapoint is a list or dict of components. Every pass of a shell is finite and
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -29,6 +30,24 @@ _epoch: ContextVar[int | None] = ContextVar("epoch", default=None)  # that a flo
 
 class NoLengthError(NotImplementedError, TypeError):
     """`len` of a DataFlow that has none. A TypeError too, so that `list` goes on without it."""
+
+
+class DataFlowTerminated(BaseException):
+    """For a DataFlow that cannot give any more data to say so; none of ours does."""
+
+
+class DataFlowReentrantGuard:
+    """`with` it around a pass that must have ended before the next may begin."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise threading.ThreadError("this DataFlow is not reentrant: a pass has not ended yet")
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
 
 
 class DataFlow:

@@ -11,8 +11,9 @@ import os
 from typing import Any
 
 from penstock.compat.tensorpack.dataflow import RNGDataFlow, Shell
+from penstock.compat.tensorpack.image import read_image
 from penstock.compat.tensorpack.seed import get_seed
-from penstock.errors import MissingExtraError, SourceError
+from penstock.errors import SourceError
 from penstock.run.flow import Flow
 
 
@@ -71,12 +72,5 @@ def read_list(
 
 
 def _read_image(item: list[Any]) -> list[Any]:
-    try:
-        import cv2
-    except ImportError as error:
-        raise MissingExtraError("cv2", "tensorpack") from error
     path, label = item
-    image = cv2.imread(path, cv2.IMREAD_COLOR)
-    if image is None:
-        raise SourceError(f"{path} is not an image that OpenCV reads")
-    return [image, label]
+    return [read_image(path), label]

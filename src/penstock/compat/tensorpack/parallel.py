@@ -136,9 +136,12 @@ class AugmentImageComponents(Derived):
         ds: DataFlow,
         augmentors: Any,
         index: tuple[Any, ...] = (0, 1),
+        coords_index: tuple[Any, ...] = (),
         copy: bool = True,
         catch_exceptions: bool = False,
     ) -> None:
+        if coords_index:
+            raise ValueError(f"coords_index is {coords_index}, but only images are augmented")
         from penstock.compat.tensorpack.imgaug import AugmentorList
 
         self.augs, self._index, self._copy = AugmentorList(augmentors), index, copy

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +19,9 @@ from penstock.compat.tensorpack.dataflow import (
     length_of,
 )
 from penstock.compat.tensorpack.seed import get_seed
-from penstock.formats.lmdb import DATA_FILE, open_database
+from penstock.compat.tensorpack.transforms import MapData
+from penstock.errors import SourceError
+from penstock.formats.lmdb import DATA_FILE, decode_value, open_database
 from penstock.run.flow import Flow
 from penstock.run.lmdb import LmdbRecords, save_lmdb
 from penstock.run.source import Pick
@@ -65,6 +69,36 @@ class LMDBData(Shell, RNGDataFlow):
         order = Flow.of(range(len(records)))
         order = order.shuffle(seed=get_seed()) if shuffle else order
         super().__init__(Flow(Pick(records), (order,)))
+
+
+class LMDBDataDecoder(MapData):
+    """`decoder(key, value)` for each entry of an LMDBData; None drops it."""
+
+    def __init__(self, lmdb_data: DataFlow, decoder: Callable[[bytes, bytes], Any]) -> None:
+        super().__init__(lmdb_data, partial(_decode_entry, decoder))
+
+
+class LMDBDataPoint(LMDBDataDecoder):
+    """The datapoints of a file, given as to LMDBData, or of a DataFlow that has read it undecoded.
+
+    Never runs code of the file.
+    """
+
+    def __init__(self, lmdb_data: DataFlow | str, *args: Any, **options: Any) -> None:
+        if not isinstance(lmdb_data, DataFlow):
+            lmdb_data = LMDBData(lmdb_data, *args, **options)
+        super().__init__(lmdb_data, _load_datapoint)
+
+
+def _decode_entry(decoder: Callable[[bytes, bytes], Any], entry: list[bytes]) -> Any:
+    return decoder(*entry)
+
+
+def _load_datapoint(key: bytes, value: bytes) -> Any:
+    try:
+        return deepcopy(decode_value(value))  # whose arrays are read-only
+    except SourceError as error:
+        raise SourceError(f"the value of {key!r}: {error}") from error
 
 
 def encode_keys(keys: Sequence[bytes | str]) -> list[bytes]:
