@@ -3,33 +3,18 @@
     from penstock.compat.tensorpack import *      # was: from tensorpack.dataflow import *
 
 Where the original hangs, duplicates, loses or blurs, this does what its documentation promised;
-docs/flow.md has the table.
+docs/flow.md has the table, and docs/drop-in.md what is not carried over.
 """
 
 from penstock.compat.tensorpack import dataset, imgaug
 from penstock.compat.tensorpack.dataflow import (
-    BatchData,
-    BatchDataByShape,
-    CacheData,
-    ConcatData,
     DataFlow,
-    DataFromGenerator,
-    DataFromIterable,
-    DataFromList,
-    FakeData,
-    FixedSizeData,
-    JoinData,
-    LocallyShuffleData,
-    MapData,
-    MapDataComponent,
+    DataFlowReentrantGuard,
+    DataFlowTerminated,
     ProxyDataFlow,
-    RandomChooseData,
-    RandomMixData,
-    RepeatedData,
-    RepeatedDataPoint,
     RNGDataFlow,
-    SelectComponent,
 )
+from penstock.compat.tensorpack.image import ImageFromFile
 from penstock.compat.tensorpack.imgaug import AugmentorList
 from penstock.compat.tensorpack.parallel import (
     AugmentImageComponent,
@@ -49,7 +34,36 @@ from penstock.compat.tensorpack.parallel import (
 )
 from penstock.compat.tensorpack.remote import RemoteDataZMQ, send_dataflow_zmq
 from penstock.compat.tensorpack.seed import fix_rng_seed
-from penstock.compat.tensorpack.serialize import LMDBData, LMDBSerializer, PrintData, TestDataSpeed
+from penstock.compat.tensorpack.serialize import (
+    LMDBData,
+    LMDBDataDecoder,
+    LMDBDataPoint,
+    LMDBSerializer,
+    PrintData,
+    TestDataSpeed,
+)
+from penstock.compat.tensorpack.sources import (
+    DataFromGenerator,
+    DataFromIterable,
+    DataFromList,
+    FakeData,
+)
+from penstock.compat.tensorpack.transforms import (
+    BatchData,
+    BatchDataByShape,
+    CacheData,
+    ConcatData,
+    FixedSizeData,
+    JoinData,
+    LocallyShuffleData,
+    MapData,
+    MapDataComponent,
+    RandomChooseData,
+    RandomMixData,
+    RepeatedData,
+    RepeatedDataPoint,
+    SelectComponent,
+)
 
 __all__ = [
     "AugmentImageComponent",
@@ -60,13 +74,18 @@ __all__ = [
     "CacheData",
     "ConcatData",
     "DataFlow",
+    "DataFlowReentrantGuard",
+    "DataFlowTerminated",
     "DataFromGenerator",
     "DataFromIterable",
     "DataFromList",
     "FakeData",
     "FixedSizeData",
+    "ImageFromFile",
     "JoinData",
     "LMDBData",
+    "LMDBDataDecoder",
+    "LMDBDataPoint",
     "LMDBSerializer",
     "LocallyShuffleData",
     "MapData",

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from penstock.compat.tensorpack.dataflow import Shell
+from penstock.compat.tensorpack.dataflow import RNGDataFlow, Shell
+from penstock.compat.tensorpack.image import read_image
 from penstock.compat.tensorpack.seed import get_seed
-from penstock.errors import MissingExtraError, SourceError
+from penstock.errors import SourceError
 from penstock.run.flow import Flow
 
 
-class ILSVRC12Files(Shell):
+class ILSVRC12Files(Shell, RNGDataFlow):
     """[full path, label] for each image of the split `name`, shuffled by default if it is train."""
 
     def __init__(
@@ -35,8 +36,9 @@ class ILSVRC12Files(Shell):
             raise SourceError(f"no folder {folder}: {dir} should hold train/, val/ or test/")
         self.imglist = read_list(folder, name, meta_dir or root, dir_structure)
         flow = Flow.of([[os.path.join(folder, file), label] for file, label in self.imglist])
-        shuffle = name == "train" if shuffle is None else shuffle
-        super().__init__(self._finish(flow.shuffle(seed=get_seed()) if shuffle else flow))
+        self.shuffle = name == "train" if shuffle is None else shuffle
+        self.full_dir, self.name = folder, name
+        super().__init__(self._finish(flow.shuffle(seed=get_seed()) if self.shuffle else flow))
 
     def _finish(self, flow: Flow) -> Flow:
         return flow
@@ -70,12 +72,5 @@ def read_list(
 
 
 def _read_image(item: list[Any]) -> list[Any]:
-    try:
-        import cv2
-    except ImportError as error:
-        raise MissingExtraError("cv2", "tensorpack") from error
     path, label = item
-    image = cv2.imread(path, cv2.IMREAD_COLOR)
-    if image is None:
-        raise SourceError(f"{path} is not an image that OpenCV reads")
-    return [image, label]
+    return [read_image(path), label]

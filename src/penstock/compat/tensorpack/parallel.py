@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.compat.tensorpack.dataflow import (
     DataFlow,
+    Derived,
     Shell,
     as_flow,
     is_kept,
@@ -21,18 +22,20 @@ from penstock.compat.tensorpack.stack import stack_of
 from penstock.run.flow import Flow
 
 
-class MultiProcessRunner(Shell):
+class MultiProcessRunner(Derived):
     """Run `ds` in `num_proc` processes, each of which gives its share: same data, same order."""
 
     def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int) -> None:
+        self.num_prefetch, self.num_proc = num_prefetch, num_proc
         flow = as_flow(ds).in_process(num_proc, buffer=max(num_prefetch, num_proc))
-        super().__init__(flow, length_of(ds))
+        super().__init__(ds, flow, length_of(ds))
 
 
 class MultiProcessRunnerZMQ(MultiProcessRunner):
     """The same under its other name; `hwm` is how many datapoints may wait."""
 
     def __init__(self, ds: DataFlow, num_proc: int = 1, hwm: int = 50) -> None:
+        self._hwm = hwm
         super().__init__(ds, hwm, num_proc)
 
 
@@ -40,6 +43,7 @@ class MultiThreadRunner(Shell):
     """Run `num_thread` instances of `get_df()` in threads, each of which gives its share."""
 
     def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
+        self.num_thread = num_thread
         ahead = max(1, num_prefetch // num_thread)
         instances = build_alike(get_df, num_thread)
         flows = [as_flow(ds) for ds in instances]
@@ -47,7 +51,7 @@ class MultiThreadRunner(Shell):
         super().__init__(Flow.interleave(*shares), length_of(instances[0]))
 
 
-class MultiThreadMapData(Shell):
+class MultiThreadMapData(Derived):
     """`map_func` on `num_thread` threads; None drops the datapoint."""
 
     kind = "threads"
@@ -61,9 +65,11 @@ class MultiThreadMapData(Shell):
         buffer_size: int = 200,
         strict: bool = False,
     ) -> None:
+        self.num_thread, self.map_func = num_thread, map_func
+        self._buffer_size, self._strict = buffer_size, strict
         buffer = max(buffer_size, num_thread)
         flow = as_flow(ds).map(map_func, num_thread, self.kind, buffer=buffer, seed=get_seed())
-        super().__init__(flow.filter(is_kept), length_of(ds))
+        super().__init__(ds, flow.filter(is_kept), length_of(ds))
 
 
 class MultiProcessMapDataZMQ(MultiThreadMapData):
@@ -80,10 +86,11 @@ class MultiProcessMapDataZMQ(MultiThreadMapData):
         buffer_size: int = 200,
         strict: bool = False,
     ) -> None:
+        self.num_proc = num_proc
         super().__init__(ds, num_proc, map_func, buffer_size=buffer_size, strict=strict)
 
 
-class MultiProcessMapAndBatchDataZMQ(Shell):
+class MultiProcessMapAndBatchDataZMQ(Derived):
     """`map_func` in `num_proc` processes, then batches."""
 
     def __init__(
@@ -94,12 +101,14 @@ class MultiProcessMapAndBatchDataZMQ(Shell):
         batch_size: int,
         buffer_size: int | None = None,
     ) -> None:
+        self.num_proc, self.map_func = num_proc, map_func
+        self.batch_size, self.buffer_size = batch_size, buffer_size
         mapped = MultiProcessMapDataZMQ(ds, num_proc, map_func, buffer_size=buffer_size or 200)
         flow = mapped.flow.batch(batch_size, remainder=False, stack=stack_of(False))
-        super().__init__(flow)
+        super().__init__(ds, flow)
 
 
-class AugmentImageComponent(Shell):
+class AugmentImageComponent(Derived):
     """Augment one component; `catch_exceptions` drops and logs what fails."""
 
     def __init__(
@@ -112,13 +121,14 @@ class AugmentImageComponent(Shell):
     ) -> None:
         from penstock.compat.tensorpack.imgaug import AugmentorList
 
-        augment = AugmentorList(augmentors).augment
+        self.augs, self._index, self._copy = AugmentorList(augmentors), index, copy
         on_error = "skip" if catch_exceptions else "raise"
-        fn = partial(_augment, augment, (index,), copy)
-        super().__init__(as_flow(ds).map(fn, on_error=on_error, seed=get_seed()), length_of(ds))
+        fn = partial(_augment, self.augs.augment, (index,), copy)
+        flow = as_flow(ds).map(fn, on_error=on_error, seed=get_seed())
+        super().__init__(ds, flow, length_of(ds))
 
 
-class AugmentImageComponents(Shell):
+class AugmentImageComponents(Derived):
     """Augment several components by the same random choices."""
 
     def __init__(
@@ -126,14 +136,19 @@ class AugmentImageComponents(Shell):
         ds: DataFlow,
         augmentors: Any,
         index: tuple[Any, ...] = (0, 1),
+        coords_index: tuple[Any, ...] = (),
         copy: bool = True,
         catch_exceptions: bool = False,
     ) -> None:
+        if coords_index:
+            raise ValueError(f"coords_index is {coords_index}, but only images are augmented")
         from penstock.compat.tensorpack.imgaug import AugmentorList
 
-        fn = partial(_augment_alike, AugmentorList(augmentors), index, copy)
+        self.augs, self._index, self._copy = AugmentorList(augmentors), index, copy
+        fn = partial(_augment_alike, self.augs, index, copy)
         on_error = "skip" if catch_exceptions else "raise"
-        super().__init__(as_flow(ds).map(fn, on_error=on_error, seed=get_seed()), length_of(ds))
+        flow = as_flow(ds).map(fn, on_error=on_error, seed=get_seed())
+        super().__init__(ds, flow, length_of(ds))
 
 
 def _augment(fn: Callable[[Any], Any], indices: tuple[Any, ...], copy: bool, item: Any) -> Any:

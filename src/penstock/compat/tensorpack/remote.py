@@ -31,5 +31,6 @@ class RemoteDataZMQ(Shell):
     ) -> None:
         if not bind:
             raise ValueError("receivers bind and senders connect: use send_dataflow_zmq(df, addr)")
+        self._addr1, self._addr2, self._hwm, self._bind = addr1, addr2, hwm, bind
         addresses = [addr for addr in (addr1, addr2) if addr is not None]
         super().__init__(Flow.receive(*addresses, senders=None, buffer=hwm))

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
-from penstock.compat.tensorpack.dataflow import DataFlow, ProxyDataFlow, Shell, as_flow, length_of
+from penstock.compat.tensorpack.dataflow import (
+    DataFlow,
+    ProxyDataFlow,
+    RNGDataFlow,
+    Shell,
+    as_flow,
+    length_of,
+)
 from penstock.compat.tensorpack.seed import get_seed
-from penstock.formats.lmdb import DATA_FILE
+from penstock.compat.tensorpack.transforms import MapData
+from penstock.errors import SourceError
+from penstock.formats.lmdb import DATA_FILE, decode_value, open_database
 from penstock.run.flow import Flow
 from penstock.run.lmdb import LmdbRecords, save_lmdb
 from penstock.run.source import Pick
@@ -38,16 +49,61 @@ class LMDBSerializer:
         return Shell(Flow.load(path, shuffle=shuffle, seed=get_seed()))
 
 
-class LMDBData(Shell):
-    """[key, value] of an LMDB file as bytes, undecoded."""
+class LMDBData(Shell, RNGDataFlow):
+    """[key, value] of an LMDB file as bytes, undecoded.
+
+    keys: bytes or text, or a format such as `{:0>8d}` that is given the numbers of the values from 0;
+    None for all that there are.
+    """
 
     def __init__(
-        self, lmdb_path: str, shuffle: bool = True, keys: Sequence[bytes] | None = None
+        self,
+        lmdb_path: str,
+        shuffle: bool = True,
+        keys: str | Sequence[bytes | str] | None = None,
     ) -> None:
-        records = LmdbRecords(lmdb_path, list(keys) if keys is not None else None)
+        self._lmdb_path, self._shuffle = lmdb_path, shuffle
+        if isinstance(keys, str):
+            keys = [keys.format(number) for number in range(len(open_database(lmdb_path)))]
+        records = LmdbRecords(lmdb_path, None if keys is None else encode_keys(keys))
         order = Flow.of(range(len(records)))
         order = order.shuffle(seed=get_seed()) if shuffle else order
         super().__init__(Flow(Pick(records), (order,)))
+
+
+class LMDBDataDecoder(MapData):
+    """`decoder(key, value)` for each entry of an LMDBData; None drops it."""
+
+    def __init__(self, lmdb_data: DataFlow, decoder: Callable[[bytes, bytes], Any]) -> None:
+        super().__init__(lmdb_data, partial(_decode_entry, decoder))
+
+
+class LMDBDataPoint(LMDBDataDecoder):
+    """The datapoints of a file, given as to LMDBData, or of a DataFlow that has read it undecoded.
+
+    Never runs code of the file.
+    """
+
+    def __init__(self, lmdb_data: DataFlow | str, *args: Any, **options: Any) -> None:
+        if not isinstance(lmdb_data, DataFlow):
+            lmdb_data = LMDBData(lmdb_data, *args, **options)
+        super().__init__(lmdb_data, _load_datapoint)
+
+
+def _decode_entry(decoder: Callable[[bytes, bytes], Any], entry: list[bytes]) -> Any:
+    return decoder(*entry)
+
+
+def _load_datapoint(key: bytes, value: bytes) -> Any:
+    try:
+        return deepcopy(decode_value(value))  # whose arrays are read-only
+    except SourceError as error:
+        raise SourceError(f"the value of {key!r}: {error}") from error
+
+
+def encode_keys(keys: Sequence[bytes | str]) -> list[bytes]:
+    """The keys as bytes, which they are in an LMDB."""
+    return [key.encode() if isinstance(key, str) else key for key in keys]
 
 
 class TestDataSpeed(ProxyDataFlow):
@@ -82,14 +138,16 @@ class PrintData(ProxyDataFlow):
         max_list: int = 3,
     ) -> None:
         super().__init__(ds)
-        self.num, self.name, self.depth, self.width = num, name, max_depth, max_list
+        self.num, self.name, self.max_depth, self.max_list = num, name, max_depth, max_list
         self._printed = False
 
     def __iter__(self) -> Iterator[Any]:
         for number, item in enumerate(super().__iter__()):
             if not self._printed and number < self.num:
                 title = f"datapoint {number} of {self.name or type(self.ds).__name__}"
-                print(f"{title}:\n{describe_value(item, self.depth, self.width)}")  # its purpose
+                print(
+                    f"{title}:\n{describe_value(item, self.max_depth, self.max_list)}"
+                )  # its purpose
             yield item
         self._printed = True
 

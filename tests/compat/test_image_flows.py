@@ -1,0 +1,120 @@
+"""tensorpack's image data sets and augmentors keep their meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cv2")
+
+from images import encode, make_pixels
+from penstock.compat import tensorpack as tp
+from penstock.errors import SourceError, WorkerError
+
+
+def test_ilsvrc12_labels_follow_the_sorted_folders(tmp_path: Path) -> None:
+    for synset in ("n2", "n1"):
+        folder = tmp_path / "train" / synset
+        folder.mkdir(parents=True)
+        (folder / f"{synset}_0.JPEG").write_bytes(encode(8, 9))
+    files = list(tp.dataset.ILSVRC12Files(str(tmp_path), "train", shuffle=False))
+    assert [(Path(path).name, label) for path, label in files] == [
+        ("n1_0.JPEG", 0),
+        ("n2_0.JPEG", 1),
+    ]
+    image, label = next(iter(tp.dataset.ILSVRC12(str(tmp_path), "train", shuffle=False)))
+    assert image.shape == (8, 9, 3) and label == 0
+
+
+def test_a_flat_val_folder_needs_its_list(tmp_path: Path) -> None:
+    (tmp_path / "val").mkdir()
+    (tmp_path / "val" / "a.JPEG").write_bytes(encode(8, 8))
+    with pytest.raises(SourceError, match=r"no list .*val\.txt"):
+        tp.dataset.ILSVRC12Files(str(tmp_path), "val")
+    (tmp_path / "val.txt").write_text("a.JPEG 65\n")
+    assert next(iter(tp.dataset.ILSVRC12Files(str(tmp_path), "val")))[1] == 65
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [({}, (8, 9, 3)), ({"channel": 1}, (8, 9, 1)), ({"resize": (4, 5)}, (4, 5, 3))],
+)
+def test_images_from_files_are_those_of_the_original(
+    tmp_path: Path, options: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    path = tmp_path / "a.jpg"
+    path.write_bytes(encode(8, 9))
+    ds = tp.ImageFromFile([str(path)], **options)
+    ((image,),) = ds
+    assert len(ds) == 1 and image.shape == shape and image.dtype == np.uint8
+    theirs = pytest.importorskip("tensorpack.dataflow", exc_type=ImportError)
+    ((expected,),) = theirs.ImageFromFile([str(path)], **options)
+    assert np.array_equal(image, expected)
+
+
+def test_images_from_files_that_are_none_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"no")
+    with pytest.raises(WorkerError, match=r"a\.jpg is not an image"):
+        list(tp.ImageFromFile([str(tmp_path / "a.jpg")]))
+
+
+def test_augmentors_do_what_the_original_does() -> None:
+    theirs = pytest.importorskip("tensorpack.dataflow.imgaug", exc_type=ImportError)
+    image = make_pixels(60, 80)
+    pairs = [
+        (tp.imgaug.Resize(32), theirs.Resize(32)),
+        (tp.imgaug.ResizeShortestEdge(40), theirs.ResizeShortestEdge(40)),
+        (tp.imgaug.CenterCrop((20, 31)), theirs.CenterCrop((20, 31))),
+        (tp.imgaug.BrightnessScale((1.3, 1.3)), theirs.BrightnessScale((1.3, 1.3))),
+        (tp.imgaug.Contrast((0.7, 0.7)), theirs.Contrast((0.7, 0.7))),
+        (tp.imgaug.Contrast((0.7, 0.7), rgb=False), theirs.Contrast((0.7, 0.7), rgb=False)),
+        (tp.imgaug.Saturation(0.0), theirs.Saturation(0.0)),
+        (tp.imgaug.Lighting(0.0, [1] * 3, np.eye(3)), theirs.Lighting(0.0, [1] * 3, np.eye(3))),
+        (tp.imgaug.Flip(horiz=True, prob=1.0), theirs.Flip(horiz=True, prob=1.0)),
+        (tp.imgaug.ToFloat32(), theirs.ToFloat32()),
+    ]
+    for ours, original in pairs:
+        expected = original.augment(image.copy())
+        assert np.array_equal(ours.augment(image), expected), type(ours).__name__
+
+
+def test_augmentation_is_the_same_with_any_runner_and_differs_per_epoch() -> None:
+    aug = [tp.imgaug.GoogleNetRandomCropAndResize(target_shape=8), tp.imgaug.Flip(horiz=True)]
+    augment = tp.AugmentorList(aug).augment
+    images = [[make_pixels(20, 30, seed)] for seed in range(6)]
+
+    def read(ds: Any) -> list[bytes]:
+        return [dp[0].tobytes() for dp in ds]
+
+    def source() -> Any:
+        return tp.DataFromList(images, shuffle=False)
+
+    plain = tp.AugmentImageComponent(source(), aug)
+    threads = tp.MultiThreadMapData(source(), 2, lambda dp: [augment(dp[0])])
+    processes = tp.MultiProcessMapData(source(), 2, lambda dp: [augment(dp[0])])
+    first = read(plain)
+    assert first == read(threads) == read(processes) != read(plain)
+
+
+def test_failed_augmentations_can_be_dropped() -> None:
+    ds = tp.DataFromList([[make_pixels(9, 9)], [make_pixels(3, 3)]], shuffle=False)
+    assert (
+        len(list(tp.AugmentImageComponent(ds, [tp.imgaug.CenterCrop(5)], catch_exceptions=True)))
+        == 1
+    )
+
+
+def test_coordinates_are_refused_and_not_left_as_they_were() -> None:
+    ds = tp.DataFromList([[make_pixels(9, 9), np.zeros((1, 2))]], shuffle=False)
+    with pytest.raises(ValueError, match="coords_index"):
+        tp.AugmentImageComponents(ds, [tp.imgaug.CenterCrop(5)], (0,), (1,))
+
+
+def test_components_are_augmented_alike() -> None:
+    image = make_pixels(20, 20)
+    ds = tp.DataFromList([[image, image]] * 5, shuffle=False)
+    for left, right in tp.AugmentImageComponents(ds, [tp.imgaug.RandomCrop(7)]):
+        assert np.array_equal(left, right)
