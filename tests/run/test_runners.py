@@ -433,6 +433,24 @@ def test_ctrl_c_ends_everything_with_one_traceback() -> None:
         wait_for_end(pid)
 
 
+@pytest.mark.parametrize("flow", ["map(add, 2, start='fork')", "map(add).in_process(start='fork')"])
+def test_torch_computes_in_a_process_forked_from_one_where_it_has_computed(flow: str) -> None:
+    pytest.importorskip("torch")
+    script = run_script(
+        "import torch\n"
+        "def add(n): return int(torch.full((200_000,), n).float().mean())\n"
+        "torch.set_num_threads(2)\n"
+        "add(0)\n"
+        f"print(list(Flow.of(range(4)).{flow}))"
+    )
+    try:
+        said = script.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        os.killpg(script.pid, signal.SIGKILL)
+        said = script.communicate()
+    assert said == ("[0, 1, 2, 3]\n", "")
+
+
 @pytest.mark.parametrize(
     "flow", ["map(abs, 2, start='fork')", "map(abs, 2, 'threads')", "prefetch(2)", "in_process()"]
 )

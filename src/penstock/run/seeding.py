@@ -101,9 +101,15 @@ def item_rng() -> np.random.Generator:
 
 
 def own_process() -> None:
-    """Say that this process was started by a flow, so that its global generators are ours."""
+    """Say that this process was started by a flow, so that its global generators are ours.
+
+    torch then computes in one thread: its pool of threads does not survive a fork, and is waited for.
+    """
     global _owned
     _owned = True
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
 
 
 def owns_process() -> bool:
