@@ -538,6 +538,37 @@ def test_fixed_size_goes_on_where_the_epoch_before_stopped() -> None:
     assert epochs == [[0, 1, 2], [3, 4, 0], [1, 2, 3], [4, 0, 1]]
 
 
+def keep_first_of_four(*, kept: int) -> Flow:
+    """Epochs of one item or none."""
+    return Flow.of(range(4)).shuffle(seed=1).take(1).filter(lambda n: n == kept)
+
+
+def test_an_empty_epoch_does_not_end_a_repetition() -> None:
+    flow = keep_first_of_four(kept=0)
+    epochs = []
+    for epoch in range(12):
+        flow.set_epoch(epoch)
+        epochs.append(list(flow))
+    assert epochs[0] == [] and len(list(flow.repeat(12))) == sum(map(len, epochs)) >= 2
+    assert list(flow.repeat().take(2)) == list(flow.fixed_size(2)) == [0, 0]
+
+
+@pytest.mark.parametrize("method", ["repeat", "fixed_size"])
+def test_an_endless_repetition_of_nothing_is_an_error(method: str) -> None:
+    flow = keep_first_of_four(kept=4)
+    endless = flow.repeat() if method == "repeat" else flow.fixed_size(2)
+    with pytest.raises(ValueError, match="1000 epochs in a row without an item"):
+        list(endless)
+    assert list(flow.repeat(2000)) == list(Flow.of([]).repeat()) == []
+
+
+def test_fixed_size_remembers_empty_epochs() -> None:
+    flow = keep_first_of_four(kept=0).map(lambda n: n + 5).fixed_size(2)
+    for epoch in (0, 1, 2, 1):
+        flow.set_epoch(epoch)
+        assert list(flow) == [5, 5]
+
+
 def test_repeat_gives_each_repetition_its_own_order() -> None:
     items = list(Flow.of(range(20)).shuffle(seed=1).repeat(2))
     assert items[:20] != items[20:] and sorted(items[:20]) == sorted(items[20:])

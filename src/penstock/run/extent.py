@@ -12,6 +12,7 @@ from typing import Any
 from penstock.run.stage import At, Items, Length, Opener, Stage, opened
 
 ENDLESS = 2**32  # the epochs that one epoch of an endless repetition may use up
+MOST_EMPTY = 1000  # empty epochs in a row after which an endless repetition gives up
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,12 @@ def chain_epochs(
 ) -> Iterator[Any]:
     """Epochs `first`, `first + 1`, … before `last` as one line, beginning at its item `at.start`.
 
-    Whole epochs before that are not opened where their length is known.
+    Whole epochs before that are not opened where their length is known. Empty ones are passed over;
+    without a `last` only so many in a row, since it might never return.
     """
-    epoch, start = first, at.start
+    if length == 0:
+        return
+    epoch, start, empty = first, at.start, 0
     if length and length != math.inf:
         gone, start = divmod(start, int(length))
         epoch += gone
@@ -89,8 +93,12 @@ def chain_epochs(
                     yield item
         start = 0 if length else max(0, start - given)
         epoch += 1
-        if not given and not length:  # an endless repetition of nothing would never return
-            return
+        empty = 0 if given else empty + 1
+        if last is None and empty == MOST_EMPTY:
+            raise ValueError(
+                f"an endless repetition met {empty} epochs in a row without an item, and gives up: "
+                "what filters its input leaves nothing"
+            )
 
 
 @dataclass(frozen=True)
@@ -135,8 +143,7 @@ class FixedSize(Stage):
             for item in items:
                 yield item
                 count += 1
-        if count:
-            self.counted[at.epoch] = count
+        self.counted[at.epoch] = count
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
         return self.size
