@@ -295,11 +295,24 @@ def test_a_filter_draws_and_fails_like_a_map() -> None:
 
 
 @pytest.mark.parametrize(
-    "flow", [Flow.of(iter(range(9))), Flow.of(range(9)).map(square, 2, "threads", ordered=False)]
+    "flow",
+    [
+        Flow.of(iter(range(9))),
+        Flow.of({"a", "b"}),
+        Flow.of(frozenset("ab")).map(str),
+        Flow.of(range(9)).map(square, 2, "threads", ordered=False),
+    ],
 )
 def test_what_cannot_be_repeated_is_not_shared_out(flow: Flow) -> None:
     with pytest.raises(ValueError, match="cannot be shared out among processes"):
         flow.in_process(2)
+
+
+def test_a_set_is_read_but_not_resumed() -> None:
+    flow = Flow.of({1, 2})
+    assert sorted(flow) == [1, 2] and list(Flow.of({1: 2}.keys()).in_process(2)) == [1]
+    with pytest.raises(ValueError, match=r"of\(set\): a set has another order .*: sort it"):
+        flow.state_dict()
 
 
 def test_shuffle_differs_between_epochs_and_seeds() -> None:

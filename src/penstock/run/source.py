@@ -51,6 +51,12 @@ class Source(Stage):
     def name(self) -> str:
         return f"of({type(self.iterable).__name__})"
 
+    @property
+    def unrepeatable(self) -> str | None:
+        if isinstance(self.iterable, (set, frozenset)):
+            return "a set has another order in each process: sort it"
+        return None
+
 
 def _measure(iterable: object) -> int | None:
     """The length that an iterable says it has; some define `__len__` and raise in it."""
