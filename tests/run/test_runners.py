@@ -204,6 +204,12 @@ class TestInProcess(FlowContract):
             read(flow.in_process(processes, start="fork"))
         assert caught.value.position == 7
 
+    @pytest.mark.parametrize("processes", [1, 2, 3])
+    def test_an_error_of_the_source_has_the_position_it_came_at(self, processes: int) -> None:
+        with pytest.raises(WorkerError, match="the disk is gone") as caught:
+            read(Flow.of(Broken()).in_process(processes, start="fork"))
+        assert caught.value.position == 10
+
     def test_an_error_on_item_0_of_a_later_repetition_keeps_its_position(self) -> None:
         calls: list[int] = []
 

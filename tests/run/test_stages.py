@@ -620,6 +620,14 @@ def test_an_iterator_is_read_once_and_then_refused() -> None:
         flow.state_dict()
 
 
+def test_an_iterator_that_was_read_in_another_process_is_refused_here() -> None:
+    flow = Flow.of(iter(range(3))).in_process(start="fork")
+    assert list(flow.in_process(start="fork")) == [0, 1, 2]
+    for again in (flow, flow.in_process(start="fork")):
+        with pytest.raises(SourceError, match="can be read once"):
+            list(again)
+
+
 def test_a_source_that_lies_about_its_length_is_found_out() -> None:
     class Liar:
         def __len__(self) -> int:

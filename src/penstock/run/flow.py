@@ -27,7 +27,7 @@ from penstock.run.remote import Keys, check_port
 from penstock.run.saved import open_items, save_items
 from penstock.run.seeding import check_seed
 from penstock.run.send import send_items
-from penstock.run.source import Pick, make_source
+from penstock.run.source import OnceSource, Pick, make_source
 from penstock.run.speed import Speed, measure_stages, watched
 from penstock.run.stage import At, Items, Length, Stage, open_stage
 from penstock.run.torch_dataset import make_dataset
@@ -249,12 +249,15 @@ class Flow:
         """
         get_context(start)
         check_count("processes", processes, 1)
-        stage = InProcess(max(1, check_count("buffer", buffer, 1) // processes), start)
+        room = max(1, check_count("buffer", buffer, 1) // processes)
         if processes == 1:
-            return self._then(stage)
+            once = {
+                id(f._stage): f._stage for f in self._walk() if isinstance(f._stage, OnceSource)
+            }
+            return self._then(InProcess(room, start, tuple(once.values())))
         self._check_repeatable("shared out among processes")
-        shares = (self.shard(rank, processes)._then(stage) for rank in range(processes))
-        return Flow.interleave(*shares)
+        stages = [InProcess(room, start, share=(rank, processes)) for rank in range(processes)]
+        return Flow.interleave(*(self.shard(*stage.share)._then(stage) for stage in stages))
 
     def send(
         self, *addresses: str, name: str | None = None, receiver_key: bytes | None = None

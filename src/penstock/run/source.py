@@ -93,12 +93,20 @@ class OnceSource(Stage):
     inputs_needed = 0
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        self.take()
+        yield from self.iterator
+
+    def take(self) -> None:
+        """Mark it as read, or refuse."""
         if not self.used.acquire(blocking=False):
             raise SourceError(
                 f"{self.name} is an iterator, which can be read once and was read before: give the "
                 "flow a list, or a function that makes a new iterator"
             )
-        yield from self.iterator
+
+    def hand_on(self) -> None:
+        """In a process forked by who took it: it is this one's to take."""
+        self.used.release()
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
         return None
