@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from penstock.formats.source import Source
@@ -20,6 +20,7 @@ from penstock.run.fields import Field, FieldFunction, Select
 from penstock.run.interrupts import run_undisturbed
 from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
+from penstock.run.place import Pass, Place
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
@@ -31,14 +32,6 @@ from penstock.run.source import OnceSource, Pick, make_source
 from penstock.run.speed import Speed, measure_stages, watched
 from penstock.run.stage import At, Items, Length, Stage, open_stage
 from penstock.run.torch_dataset import make_dataset
-
-
-@dataclass
-class Pass:
-    """How far an iteration has come."""
-
-    epoch: int = 0
-    position: int = 0
 
 
 class Flow:
@@ -59,8 +52,7 @@ class Flow:
         self._stage = stage
         self._inputs = check_flows(inputs)
         self._streams: int = max((flow._streams + flow._stage.draws for flow in inputs), default=0)
-        self._at = At()
-        self._pass = Pass()
+        self._place = Place()
 
     # Where flows come from
 
@@ -274,12 +266,10 @@ class Flow:
     # Iterating, measuring, saving
 
     def __iter__(self) -> Iterator[Any]:
-        at, self._at = self._at, At(self._at.epoch)
-        self._pass = Pass(at.epoch, at.start)
-        return self._count(self._pass)
+        return self._count(self._place.begin())
 
-    def _count(self, begun: Pass) -> Generator[Any, None, None]:
-        items = self._open(At(begun.epoch, begun.position))
+    def _count(self, begun: Pass, rank: int = 0, world: int = 1) -> Generator[Any, None, None]:
+        items = self._open(At(begun.epoch, begun.position + rank, world))
         try:
             for item in items:
                 begun.position += 1
@@ -303,18 +293,16 @@ class Flow:
     @property
     def epoch(self) -> int:
         """The epoch that the next pass gives."""
-        return self._at.epoch
+        return self._place.next.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next pass; after `load_state_dict` the same epoch is resumed."""
-        if epoch != self._at.epoch:
-            self._at = At(check_count("epoch", epoch, 0))
-            self._pass = Pass(epoch)
+        self._place.set_epoch(check_count("epoch", epoch, 0))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the last pass that was begun is: plain data, to be given to `load_state_dict`."""
         self._check_repeatable()
-        begun = self._pass
+        begun = self._place.last
         return {"epoch": begun.epoch, "position": begun.position, "flow": self._signature()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -325,9 +313,7 @@ class Flow:
                 f"this state was saved by another flow: {state['flow']}; this is {self._signature()}"
             )
         epoch = check_count("epoch", state["epoch"], 0)
-        position = check_count("position", state["position"], 0)
-        self._at = At(epoch, position)
-        self._pass = Pass(epoch, position)
+        self._place.move(epoch, check_count("position", state["position"], 0))
 
     def describe(self) -> Description:
         """The stages with order, exactness, length, and where they run. Prints as a table."""
@@ -362,7 +348,12 @@ class Flow:
             return save_items(shown, path, shard_size, classes)
 
     def as_torch(self) -> Any:
-        """A torch IterableDataset of this flow; DataLoader workers share its items out."""
+        """A torch IterableDataset of this flow; DataLoader workers share its items out.
+
+        Items are batches already if the flow makes them: `DataLoader(flow.as_torch(), batch_size=None)`.
+        `set_epoch` and `load_state_dict` are for the DataLoader's next pass; `state_dict` does not
+        follow what its workers give.
+        """
         return make_dataset(self)
 
     # Inside
@@ -375,7 +366,7 @@ class Flow:
         return open_stage(self._stage, tuple(flow._open for flow in self._inputs), at)
 
     def _open_from(self, start: int) -> Items:
-        return self._open(At(self._at.epoch, start))
+        return self._open(At(self.epoch, start))
 
     def _walk(self) -> Iterator[Flow]:
         for flow in self._inputs:
