@@ -465,6 +465,14 @@ def test_an_iterator_alive_at_exit_does_not_hold_the_interpreter(flow: str) -> N
     assert script.communicate(timeout=30) == ("0\n", "")
 
 
+@pytest.mark.parametrize("flow", ["map(abs, 2, start='fork')", "map(abs, 2, 'threads')"])
+def test_an_input_that_is_kept_open_at_exit_does_not_hold_the_interpreter(flow: str) -> None:
+    script = run_script(
+        f"flow = Flow.of(range(9)).{flow}.repeat().fixed_size(2)\nprint(list(flow))"
+    )
+    assert script.communicate(timeout=30) == ("[0, 1]\n", "")
+
+
 def test_a_process_forked_in_the_loop_may_end_without_harm_to_it() -> None:
     script = run_script(
         "for n in Flow.of(range(500)).map(abs, 2, start='fork'):\n"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections import Counter, namedtuple
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -534,7 +535,7 @@ def test_fixed_size_of_an_unknown_length_reads_no_epoch_twice() -> None:
             read.append(n)
             yield n
 
-    flow = Flow.of(read_seven).fixed_size(4)
+    flow = Flow.of(read_seven).fixed_size(4).prefetch(1)  # which does not keep the input open
     for epoch in range(20):
         flow.set_epoch(epoch)
         read.clear()
@@ -549,6 +550,48 @@ def test_fixed_size_goes_on_where_the_epoch_before_stopped() -> None:
         flow.set_epoch(epoch)
         epochs.append(list(flow))
     assert epochs == [[0, 1, 2], [3, 4, 0], [1, 2, 3], [4, 0, 1]]
+
+
+def test_fixed_size_reads_an_endless_input_once() -> None:
+    source = count()
+    flow = Flow.of(lambda: source).fixed_size(4)  # what were made again would be lost
+    for epoch in range(3):
+        flow.set_epoch(epoch)
+        assert list(flow) == [*range(4 * epoch, 4 * epoch + 4)]
+
+
+def test_fixed_size_goes_on_with_its_input_only_where_it_stopped() -> None:
+    flow = Flow.of(range(50)).filter(is_even).fixed_size(4)
+    list(flow)
+    flow.set_epoch(1)
+    begun = iter(flow)
+    assert [next(begun), *flow, *begun] == [8, 8, 10, 12, 14, 10, 12, 14]
+    assert list(flow) == [8, 10, 12, 14]
+    flow.load_state_dict({**flow.state_dict(), "epoch": 2, "position": 1})
+    assert list(flow) == [18, 20, 22]
+    flow.set_epoch(3)
+    assert list(pickle.loads(pickle.dumps(flow))) == list(flow) == [24, 26, 28, 30]
+    flow.set_epoch(4)
+    (other,) = Flow.of([0]).map(lambda n: list(flow), 1, start="fork")
+    assert other == list(flow) == [32, 34, 36, 38]
+
+
+def test_fixed_size_keeps_its_input_open_until_it_is_dropped() -> None:
+    closed: list[int] = []
+
+    def give() -> Iterator[int]:
+        try:
+            yield from range(50)
+        finally:
+            closed.append(len(closed))
+
+    flow = Flow.of(give).fixed_size(4)
+    list(flow)
+    assert closed == []
+    list(flow)  # the first epoch again: what was open waits for the second
+    assert closed == [0]
+    del flow
+    assert closed == [0, 1]
 
 
 def keep_first_of_four(*, kept: int) -> Flow:

@@ -160,7 +160,11 @@ class Flow:
         return self._then(Take(check_count("count", count, 0)))
 
     def fixed_size(self, size: int) -> Flow:
-        """Epochs of exactly `size` items, going on where the epoch before stopped."""
+        """Epochs of exactly `size` items, going on where the epoch before stopped.
+
+        Where the length of the input is endless or unknown, it stays open, with its threads and
+        processes, after a whole epoch: until another is begun or the flow is dropped.
+        """
         return self._then(FixedSize(check_count("size", size, 1), self.length()))
 
     def repeat(self, times: int | None = None) -> Flow:
