@@ -172,6 +172,19 @@ def test_a_restarted_sender_goes_on_where_the_receiver_is(address: str) -> None:
     assert 5 <= sender.join() <= 7
 
 
+def test_a_restarted_sender_counts_from_where_it_went_on(address: str) -> None:
+    received = iter(Flow.receive(address))
+    with zmq.Context() as context, context.socket(zmq.DEALER) as first:
+        first.connect(address)
+        first.send_multipart([b"H", b"reader-1"])
+        first.send_multipart([b"I", *encode_item(0)])
+        assert next(received) == 0
+        sender = Sender(Flow.of([0, 1, 2, object()]), address, name="reader-1")
+        with pytest.raises(WorkerError, match="item 3 cannot be sent"):
+            list(received)
+        assert isinstance(sender.join(), TypeError)
+
+
 def test_a_sender_that_ends_twice_under_its_name_has_ended_once(address: str) -> None:
     sent: list[int] = []
 

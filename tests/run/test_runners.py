@@ -204,6 +204,12 @@ class TestInProcess(FlowContract):
             read(flow.in_process(processes, start="fork"))
         assert caught.value.position == 7
 
+    @pytest.mark.parametrize("processes", [1, 2, 3])
+    def test_an_error_of_the_source_has_the_position_it_came_at(self, processes: int) -> None:
+        with pytest.raises(WorkerError, match="the disk is gone") as caught:
+            read(Flow.of(Broken()).in_process(processes, start="fork"))
+        assert caught.value.position == 10
+
     def test_an_error_on_item_0_of_a_later_repetition_keeps_its_position(self) -> None:
         calls: list[int] = []
 
@@ -433,12 +439,38 @@ def test_ctrl_c_ends_everything_with_one_traceback() -> None:
         wait_for_end(pid)
 
 
+@pytest.mark.parametrize("flow", ["map(add, 2, start='fork')", "map(add).in_process(start='fork')"])
+def test_torch_computes_in_a_process_forked_from_one_where_it_has_computed(flow: str) -> None:
+    pytest.importorskip("torch")
+    script = run_script(
+        "import torch\n"
+        "def add(n): return int(torch.full((200_000,), n).float().mean())\n"
+        "torch.set_num_threads(2)\n"
+        "add(0)\n"
+        f"print(list(Flow.of(range(4)).{flow}))"
+    )
+    try:
+        said = script.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        os.killpg(script.pid, signal.SIGKILL)
+        said = script.communicate()
+    assert said == ("[0, 1, 2, 3]\n", "")
+
+
 @pytest.mark.parametrize(
     "flow", ["map(abs, 2, start='fork')", "map(abs, 2, 'threads')", "prefetch(2)", "in_process()"]
 )
 def test_an_iterator_alive_at_exit_does_not_hold_the_interpreter(flow: str) -> None:
     script = run_script(f"passed = iter(Flow.of(range(99)).{flow})\nprint(next(passed))")
     assert script.communicate(timeout=30) == ("0\n", "")
+
+
+@pytest.mark.parametrize("flow", ["map(abs, 2, start='fork')", "map(abs, 2, 'threads')"])
+def test_an_input_that_is_kept_open_at_exit_does_not_hold_the_interpreter(flow: str) -> None:
+    script = run_script(
+        f"flow = Flow.of(range(9)).{flow}.repeat().fixed_size(2)\nprint(list(flow))"
+    )
+    assert script.communicate(timeout=30) == ("[0, 1]\n", "")
 
 
 def test_a_process_forked_in_the_loop_may_end_without_harm_to_it() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections import Counter, namedtuple
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -295,11 +296,24 @@ def test_a_filter_draws_and_fails_like_a_map() -> None:
 
 
 @pytest.mark.parametrize(
-    "flow", [Flow.of(iter(range(9))), Flow.of(range(9)).map(square, 2, "threads", ordered=False)]
+    "flow",
+    [
+        Flow.of(iter(range(9))),
+        Flow.of({"a", "b"}),
+        Flow.of(frozenset("ab")).map(str),
+        Flow.of(range(9)).map(square, 2, "threads", ordered=False),
+    ],
 )
 def test_what_cannot_be_repeated_is_not_shared_out(flow: Flow) -> None:
     with pytest.raises(ValueError, match="cannot be shared out among processes"):
         flow.in_process(2)
+
+
+def test_a_set_is_read_but_not_resumed() -> None:
+    flow = Flow.of({1, 2})
+    assert sorted(flow) == [1, 2] and list(Flow.of({1: 2}.keys()).in_process(2)) == [1]
+    with pytest.raises(ValueError, match=r"of\(set\): a set has another order .*: sort it"):
+        flow.state_dict()
 
 
 def test_shuffle_differs_between_epochs_and_seeds() -> None:
@@ -521,7 +535,7 @@ def test_fixed_size_of_an_unknown_length_reads_no_epoch_twice() -> None:
             read.append(n)
             yield n
 
-    flow = Flow.of(read_seven).fixed_size(4)
+    flow = Flow.of(read_seven).fixed_size(4).prefetch(1)  # which does not keep the input open
     for epoch in range(20):
         flow.set_epoch(epoch)
         read.clear()
@@ -536,6 +550,79 @@ def test_fixed_size_goes_on_where_the_epoch_before_stopped() -> None:
         flow.set_epoch(epoch)
         epochs.append(list(flow))
     assert epochs == [[0, 1, 2], [3, 4, 0], [1, 2, 3], [4, 0, 1]]
+
+
+def test_fixed_size_reads_an_endless_input_once() -> None:
+    source = count()
+    flow = Flow.of(lambda: source).fixed_size(4)  # what were made again would be lost
+    for epoch in range(3):
+        flow.set_epoch(epoch)
+        assert list(flow) == [*range(4 * epoch, 4 * epoch + 4)]
+
+
+def test_fixed_size_goes_on_with_its_input_only_where_it_stopped() -> None:
+    flow = Flow.of(range(50)).filter(is_even).fixed_size(4)
+    list(flow)
+    flow.set_epoch(1)
+    begun = iter(flow)
+    assert [next(begun), *flow, *begun] == [8, 8, 10, 12, 14, 10, 12, 14]
+    assert list(flow) == [8, 10, 12, 14]
+    flow.load_state_dict({**flow.state_dict(), "epoch": 2, "position": 1})
+    assert list(flow) == [18, 20, 22]
+    flow.set_epoch(3)
+    assert list(pickle.loads(pickle.dumps(flow))) == list(flow) == [24, 26, 28, 30]
+    flow.set_epoch(4)
+    (other,) = Flow.of([0]).map(lambda n: list(flow), 1, start="fork")
+    assert other == list(flow) == [32, 34, 36, 38]
+
+
+def test_fixed_size_keeps_its_input_open_until_it_is_dropped() -> None:
+    closed: list[int] = []
+
+    def give() -> Iterator[int]:
+        try:
+            yield from range(50)
+        finally:
+            closed.append(len(closed))
+
+    flow = Flow.of(give).fixed_size(4)
+    list(flow)
+    assert closed == []
+    list(flow)  # the first epoch again: what was open waits for the second
+    assert closed == [0]
+    del flow
+    assert closed == [0, 1]
+
+
+def keep_first_of_four(*, kept: int) -> Flow:
+    """Epochs of one item or none."""
+    return Flow.of(range(4)).shuffle(seed=1).take(1).filter(lambda n: n == kept)
+
+
+def test_an_empty_epoch_does_not_end_a_repetition() -> None:
+    flow = keep_first_of_four(kept=0)
+    epochs = []
+    for epoch in range(12):
+        flow.set_epoch(epoch)
+        epochs.append(list(flow))
+    assert epochs[0] == [] and len(list(flow.repeat(12))) == sum(map(len, epochs)) >= 2
+    assert list(flow.repeat().take(2)) == list(flow.fixed_size(2)) == [0, 0]
+
+
+@pytest.mark.parametrize("method", ["repeat", "fixed_size"])
+def test_an_endless_repetition_of_nothing_is_an_error(method: str) -> None:
+    flow = keep_first_of_four(kept=4)
+    endless = flow.repeat() if method == "repeat" else flow.fixed_size(2)
+    with pytest.raises(ValueError, match="1000 epochs in a row without an item"):
+        list(endless)
+    assert list(flow.repeat(2000)) == list(Flow.of([]).repeat()) == []
+
+
+def test_fixed_size_remembers_empty_epochs() -> None:
+    flow = keep_first_of_four(kept=0).map(lambda n: n + 5).fixed_size(2)
+    for epoch in (0, 1, 2, 1):
+        flow.set_epoch(epoch)
+        assert list(flow) == [5, 5]
 
 
 def test_repeat_gives_each_repetition_its_own_order() -> None:
@@ -574,6 +661,14 @@ def test_an_iterator_is_read_once_and_then_refused() -> None:
         list(flow)
     with pytest.raises(ValueError, match=r"cannot be resumed: of\(range_iterator\)"):
         flow.state_dict()
+
+
+def test_an_iterator_that_was_read_in_another_process_is_refused_here() -> None:
+    flow = Flow.of(iter(range(3))).in_process(start="fork")
+    assert list(flow.in_process(start="fork")) == [0, 1, 2]
+    for again in (flow, flow.in_process(start="fork")):
+        with pytest.raises(SourceError, match="can be read once"):
+            list(again)
 
 
 def test_a_source_that_lies_about_its_length_is_found_out() -> None:

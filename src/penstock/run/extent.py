@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import os
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -12,6 +12,7 @@ from typing import Any
 from penstock.run.stage import At, Items, Length, Opener, Stage, opened
 
 ENDLESS = 2**32  # the epochs that one epoch of an endless repetition may use up
+MOST_EMPTY = 1000  # empty epochs in a row after which an endless repetition gives up
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,15 @@ class Repeat(Stage):
         return f"{self.times} times each" if self.times else "each once per repetition"
 
 
-def chain_epochs(
-    opener: Opener, length: Length, at: At, first: int, last: int | None
-) -> Iterator[Any]:
+def chain_epochs(opener: Opener, length: Length, at: At, first: int, last: int | None) -> Items:
     """Epochs `first`, `first + 1`, … before `last` as one line, beginning at its item `at.start`.
 
-    Whole epochs before that are not opened where their length is known.
+    Whole epochs before that are not opened where their length is known. Empty ones are passed over;
+    without a `last` only so many in a row, since it might never return.
     """
-    epoch, start = first, at.start
+    if length == 0:
+        return
+    epoch, start, empty = first, at.start, 0
     if length and length != math.inf:
         gone, start = divmod(start, int(length))
         epoch += gone
@@ -89,8 +91,34 @@ def chain_epochs(
                     yield item
         start = 0 if length else max(0, start - given)
         epoch += 1
-        if not given and not length:  # an endless repetition of nothing would never return
-            return
+        empty = 0 if given else empty + 1
+        if last is None and empty == MOST_EMPTY:
+            raise ValueError(
+                f"an endless repetition met {empty} epochs in a row without an item, and gives up: "
+                "what filters its input leaves nothing"
+            )
+
+
+class Kept:
+    """An input that is open at the beginning of an epoch: in this process, not in copies or forks."""
+
+    def __init__(self) -> None:
+        self._of_process: dict[int, tuple[int, Items]] = {}
+
+    def __reduce__(self) -> Any:
+        return Kept, ()
+
+    def put(self, epoch: int, items: Items) -> None:
+        self._of_process[os.getpid()] = epoch, items
+
+    def take(self, at: At) -> Items | None:
+        """What is kept, if it is for this place; otherwise it is closed."""
+        epoch, items = self._of_process.pop(os.getpid(), (None, None))
+        if items is not None and (epoch, 0, 1) == (at.epoch, at.start, at.step) and at.stop is None:
+            return items
+        if items is not None:
+            items.close()
+        return None
 
 
 @dataclass(frozen=True)
@@ -99,24 +127,31 @@ class FixedSize(Stage):
 
     Epoch e holds items e * size to (e + 1) * size - 1 of that repetition: nothing is lost between
     epochs, and any epoch can be made without those before it. Where the length of the input is not
-    known, its epochs that were read to their end are counted, and not read again for later ones.
+    known, its epochs that were read to their end are counted, and not read again for later ones; and
+    after a whole pass the input stays open for the next epoch, if that comes next.
     """
 
     size: int
     input_length: Length
     counted: dict[int, int] = field(default_factory=dict, repr=False, compare=False)
+    kept: Kept = field(default_factory=Kept, repr=False, compare=False)
     seeks = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         epoch, start = self._skip_counted(at.epoch * self.size + at.start)
         wanted = len(range(at.start, self.size, at.step))
-        opener = inputs[0] if self.input_length else partial(self._count, inputs[0])
-        chained = chain_epochs(opener, self.input_length, at.move(start), epoch, None)
+        opener = inputs[0] if self.input_length else partial(_count, self.counted, inputs[0])
+        chained = self.kept.take(at)
+        if chained is None:
+            chained = chain_epochs(opener, self.input_length, at.move(start), epoch, None)
         for item in islice(chained, 0, wanted * at.step, at.step):
             yield item
             wanted -= 1
         if wanted:
             raise ValueError(f"fixed_size({self.size}) needs an input with items; it has none")
+        if self.input_length in (None, math.inf) and at.step == 1 and at.stop is None:
+            self.kept.put(at.epoch + 1, chained)
+            return
         usual = next(reversed(self.counted.values()), None)
         if usual and (start + self.size - at.start) % usual == 0:
             next(chained, None)  # an epoch that ends just here is counted when its end is seen
@@ -129,15 +164,6 @@ class FixedSize(Stage):
             epoch += 1
         return epoch, start
 
-    def _count(self, opener: Opener, at: At) -> Items:
-        count = 0
-        with opened(opener, at) as items:
-            for item in items:
-                yield item
-                count += 1
-        if count:
-            self.counted[at.epoch] = count
-
     def length(self, lengths: tuple[Length, ...]) -> Length:
         return self.size
 
@@ -148,6 +174,15 @@ class FixedSize(Stage):
     @property
     def exactness(self) -> str:
         return "each once per repetition, over the epochs"
+
+
+def _count(counted: dict[int, int], opener: Opener, at: At) -> Items:
+    count = 0
+    with opened(opener, at) as items:
+        for item in items:
+            yield item
+            count += 1
+    counted[at.epoch] = count
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from penstock.formats.source import Source
@@ -20,6 +20,7 @@ from penstock.run.fields import Field, FieldFunction, Select
 from penstock.run.interrupts import run_undisturbed
 from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
+from penstock.run.place import Pass, Place
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
@@ -27,18 +28,10 @@ from penstock.run.remote import Keys, check_port
 from penstock.run.saved import open_items, save_items
 from penstock.run.seeding import check_seed
 from penstock.run.send import send_items
-from penstock.run.source import Pick, make_source
+from penstock.run.source import OnceSource, Pick, make_source
 from penstock.run.speed import Speed, measure_stages, watched
 from penstock.run.stage import At, Items, Length, Stage, open_stage
 from penstock.run.torch_dataset import make_dataset
-
-
-@dataclass
-class Pass:
-    """How far an iteration has come."""
-
-    epoch: int = 0
-    position: int = 0
 
 
 class Flow:
@@ -59,8 +52,7 @@ class Flow:
         self._stage = stage
         self._inputs = check_flows(inputs)
         self._streams: int = max((flow._streams + flow._stage.draws for flow in inputs), default=0)
-        self._at = At()
-        self._pass = Pass()
+        self._place = Place()
 
     # Where flows come from
 
@@ -168,7 +160,11 @@ class Flow:
         return self._then(Take(check_count("count", count, 0)))
 
     def fixed_size(self, size: int) -> Flow:
-        """Epochs of exactly `size` items, going on where the epoch before stopped."""
+        """Epochs of exactly `size` items, going on where the epoch before stopped.
+
+        Where the length of the input is endless or unknown, it stays open, with its threads and
+        processes, after a whole epoch: until another is begun or the flow is dropped.
+        """
         return self._then(FixedSize(check_count("size", size, 1), self.length()))
 
     def repeat(self, times: int | None = None) -> Flow:
@@ -249,12 +245,15 @@ class Flow:
         """
         get_context(start)
         check_count("processes", processes, 1)
-        stage = InProcess(max(1, check_count("buffer", buffer, 1) // processes), start)
+        room = max(1, check_count("buffer", buffer, 1) // processes)
         if processes == 1:
-            return self._then(stage)
+            once = {
+                id(f._stage): f._stage for f in self._walk() if isinstance(f._stage, OnceSource)
+            }
+            return self._then(InProcess(room, start, tuple(once.values())))
         self._check_repeatable("shared out among processes")
-        shares = (self.shard(rank, processes)._then(stage) for rank in range(processes))
-        return Flow.interleave(*shares)
+        stages = [InProcess(room, start, share=(rank, processes)) for rank in range(processes)]
+        return Flow.interleave(*(self.shard(*stage.share)._then(stage) for stage in stages))
 
     def send(
         self, *addresses: str, name: str | None = None, receiver_key: bytes | None = None
@@ -271,12 +270,10 @@ class Flow:
     # Iterating, measuring, saving
 
     def __iter__(self) -> Iterator[Any]:
-        at, self._at = self._at, At(self._at.epoch)
-        self._pass = Pass(at.epoch, at.start)
-        return self._count(self._pass)
+        return self._count(self._place.begin())
 
-    def _count(self, begun: Pass) -> Generator[Any, None, None]:
-        items = self._open(At(begun.epoch, begun.position))
+    def _count(self, begun: Pass, rank: int = 0, world: int = 1) -> Generator[Any, None, None]:
+        items = self._open(At(begun.epoch, begun.position + rank, world))
         try:
             for item in items:
                 begun.position += 1
@@ -300,18 +297,16 @@ class Flow:
     @property
     def epoch(self) -> int:
         """The epoch that the next pass gives."""
-        return self._at.epoch
+        return self._place.next.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next pass; after `load_state_dict` the same epoch is resumed."""
-        if epoch != self._at.epoch:
-            self._at = At(check_count("epoch", epoch, 0))
-            self._pass = Pass(epoch)
+        self._place.set_epoch(check_count("epoch", epoch, 0))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the last pass that was begun is: plain data, to be given to `load_state_dict`."""
         self._check_repeatable()
-        begun = self._pass
+        begun = self._place.last
         return {"epoch": begun.epoch, "position": begun.position, "flow": self._signature()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -322,9 +317,7 @@ class Flow:
                 f"this state was saved by another flow: {state['flow']}; this is {self._signature()}"
             )
         epoch = check_count("epoch", state["epoch"], 0)
-        position = check_count("position", state["position"], 0)
-        self._at = At(epoch, position)
-        self._pass = Pass(epoch, position)
+        self._place.move(epoch, check_count("position", state["position"], 0))
 
     def describe(self) -> Description:
         """The stages with order, exactness, length, and where they run. Prints as a table."""
@@ -359,7 +352,12 @@ class Flow:
             return save_items(shown, path, shard_size, classes)
 
     def as_torch(self) -> Any:
-        """A torch IterableDataset of this flow; DataLoader workers share its items out."""
+        """A torch IterableDataset of this flow; DataLoader workers share its items out.
+
+        Items are batches already if the flow makes them: `DataLoader(flow.as_torch(), batch_size=None)`.
+        `set_epoch` and `load_state_dict` are for the DataLoader's next pass; `state_dict` does not
+        follow what its workers give.
+        """
         return make_dataset(self)
 
     # Inside
@@ -372,7 +370,7 @@ class Flow:
         return open_stage(self._stage, tuple(flow._open for flow in self._inputs), at)
 
     def _open_from(self, start: int) -> Items:
-        return self._open(At(self._at.epoch, start))
+        return self._open(At(self.epoch, start))
 
     def _walk(self) -> Iterator[Flow]:
         for flow in self._inputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import WorkerError
@@ -12,6 +12,7 @@ from penstock.run.child import Child, check_crosses
 from penstock.run.interrupts import started
 from penstock.run.port import MAX_IN_FLIGHT, Port
 from penstock.run.seeding import seed_globals
+from penstock.run.source import OnceSource
 from penstock.run.stage import At, Items, Opener, Stage, opened
 from penstock.run.task import Failure, make_failure
 
@@ -20,15 +21,24 @@ END = -1
 
 @dataclass(frozen=True)
 class InProcess(Stage):
-    """Run everything before it in one other process, up to `buffer` items ahead."""
+    """Run everything before it in one other process, up to `buffer` items ahead.
+
+    once: the sources before it that can be read once. share: its rank and the number of them, where
+    it runs but a shard of a flow.
+    """
 
     buffer: int
     start: str | None
+    once: tuple[OnceSource, ...] = field(default=(), repr=False)
+    share: tuple[int, int] = (0, 1)
     seeks = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         check_crosses(inputs[0], "the flow before in_process()", self.start)
-        args = (inputs[0], replace(at, stop=None), min(self.buffer, MAX_IN_FLIGHT))
+        for source in self.once:
+            source.take()
+        room = min(self.buffer, MAX_IN_FLIGHT)
+        args = (inputs[0], replace(at, stop=None), room, self.once, self.share)
         with started(lambda: Child("flow process", _produce, args, self.start)) as child:
             child.busy = True
             while (message := _take(child)) is not None:
@@ -65,8 +75,17 @@ def _wait(child: Child) -> bool:
     return any(fd == said for fd, _ in poll.poll())
 
 
-def _produce(port: Port, opener: Opener, at: At, room: int) -> None:
+def _produce(
+    port: Port,
+    opener: Opener,
+    at: At,
+    room: int,
+    once: tuple[OnceSource, ...],
+    share: tuple[int, int],
+) -> None:
     """The life of the other process: give items while there is room, then say how it ended."""
+    for source in once:
+        source.hand_on()
     seed_globals(0, at.epoch, 0)
     given, end = 0, None
     try:
@@ -85,7 +104,8 @@ def _produce(port: Port, opener: Opener, at: At, room: int) -> None:
     except Exception as error:  # noqa: BLE001 - raised again at the consumer
         position = getattr(error, "position", None)
         if position is None:
-            position = at.start + given * at.step
+            rank, world = share
+            position = rank + (at.start + given * at.step) * world
         end = make_failure(error, "the flow before in_process() failed", "in its process", position)
     port.send(END, end)
     while port.receive() is not None:  # stay until the consumer has read everything

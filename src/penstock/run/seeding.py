@@ -1,7 +1,10 @@
 """Randomness that is a pure function of (seed, epoch, stream, position), in whatever process or thread.
 
 Each random stage of a flow has a stream of its own, numbered from the source on, so that two stages
-with one seed are independent, and a stage that is added at the end changes nothing before it.
+in a line with one seed are independent, and a stage that is added at the end changes nothing before it.
+intentional: in parallel branches (concat, zip, mix, choose) stages in equal places with equal seeds
+draw the same numbers, so that flows shuffled alike stay aligned when zipped. Give the branches
+different seeds where they shall differ.
 
 `item_rng()` is the generator of the item that is being worked on: the same numbers inline, on
 threads and in processes. In worker processes the global generators are seeded per item as well,
@@ -87,7 +90,7 @@ def go_back_to(before: Worked) -> None:
 def item_rng() -> np.random.Generator:
     """The generator of the item that a flow's function is working on, in this thread.
 
-    The same (seed, epoch, position) gives the same numbers in every runner, and others in each stage.
+    The same (seed, epoch, position) gives the same numbers in every runner, and others in each stage of a line.
 
         def crop(image):
             top = item_rng().integers(0, image.shape[0] - 224)
@@ -101,9 +104,15 @@ def item_rng() -> np.random.Generator:
 
 
 def own_process() -> None:
-    """Say that this process was started by a flow, so that its global generators are ours."""
+    """Say that this process was started by a flow, so that its global generators are ours.
+
+    torch then computes in one thread: its pool of threads does not survive a fork, and is waited for.
+    """
     global _owned
     _owned = True
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
 
 
 def owns_process() -> bool:

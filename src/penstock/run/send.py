@@ -31,9 +31,10 @@ def send_items(
         for address in addresses:
             socket = make_socket(zmq.DEALER)
             links.add(socket, address, name or uuid.uuid4().hex, receiver_key)
-        items = open_at(links.wait_welcome() if name and len(addresses) == 1 else 0)
+        start = links.wait_welcome() if name and len(addresses) == 1 else 0
+        items = open_at(start)
         try:
-            return _send_all(links, items)
+            return _send_all(links, items, start)
         except Exception as error:
             failure = make_failure(error, "the flow that is sent failed", "at the sender", None)
             links.send_last(b"F", f"{failure.what}\n{failure.traceback}".encode())
@@ -42,13 +43,14 @@ def send_items(
             items.close()
 
 
-def _send_all(links: _Links, items: Items) -> int:
+def _send_all(links: _Links, items: Items, start: int) -> int:
+    """How many were sent, of which the first is item `start` of the flow."""
     count = 0
     for item in items:
         try:
             frames = encode_item(item)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"item {count} cannot be sent: {error}") from error
+            raise TypeError(f"item {start + count} cannot be sent: {error}") from error
         socket = links.take_credit()
         if socket is None:
             log.info("all receivers have left after %d items", count)

@@ -51,6 +51,12 @@ class Source(Stage):
     def name(self) -> str:
         return f"of({type(self.iterable).__name__})"
 
+    @property
+    def unrepeatable(self) -> str | None:
+        if isinstance(self.iterable, (set, frozenset)):
+            return "a set has another order in each process: sort it"
+        return None
+
 
 def _measure(iterable: object) -> int | None:
     """The length that an iterable says it has; some define `__len__` and raise in it."""
@@ -87,12 +93,20 @@ class OnceSource(Stage):
     inputs_needed = 0
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
+        self.take()
+        yield from self.iterator
+
+    def take(self) -> None:
+        """Mark it as read, or refuse."""
         if not self.used.acquire(blocking=False):
             raise SourceError(
                 f"{self.name} is an iterator, which can be read once and was read before: give the "
                 "flow a list, or a function that makes a new iterator"
             )
-        yield from self.iterator
+
+    def hand_on(self) -> None:
+        """In a process forked by who took it: it is this one's to take."""
+        self.used.release()
 
     def length(self, lengths: tuple[Length, ...]) -> Length:
         return None

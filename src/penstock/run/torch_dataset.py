@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import MissingExtraError
 
 
-def make_dataset(flow: Any) -> Any:
+def make_dataset(flow: Any, board: Any = None, owner: int = 0) -> Any:
     """An IterableDataset over `flow`, for `torch.utils.data.DataLoader`.
 
-    Guaranteed: with any number of DataLoader workers each item is given once; stages before the
-    last batch that can seek do only their own worker's share of the work. `set_epoch` is the
-    flow's; workers take it over when they start, so leave `persistent_workers` off. Items are
-    batches already if the flow makes them: pass `batch_size=None`.
+    Guaranteed: with any number of DataLoader workers, persistent or not, the items of the flow's next
+    pass are given, each once, in its order; stages before the last batch that can seek do only their
+    own worker's share of the work. `board` and `owner` are those of `place` in another process.
     """
     try:
+        import torch
         from torch.utils.data import IterableDataset, get_worker_info
     except ImportError as error:
         raise MissingExtraError("torch", "torch") from error
@@ -31,14 +32,19 @@ def make_dataset(flow: Any) -> Any:
                 return iter(self.flow)
             if worker.num_workers > 1:
                 self.flow._check_repeatable("shared out among workers")
-            share = self.flow.shard(worker.id, worker.num_workers)
-            share.set_epoch(self.flow.epoch)
-            return iter(share)
+            begun = self.flow._place.begin_share(worker.seed - worker.id)
+            share: Iterator[Any] = self.flow._count(begun, worker.id, worker.num_workers)
+            return share
 
         def __len__(self) -> int:
             return len(self.flow)
 
         def __reduce__(self) -> Any:
-            return make_dataset, (self.flow,)
+            place = self.flow._place
+            return make_dataset, (self.flow, place.board, place.owner)
 
+    if board is None and flow._place.board is None:
+        board, owner = torch.zeros(3, dtype=torch.int64), os.getpid()
+    if board is not None:
+        flow._place.share(board.share_memory_(), owner)
     return FlowDataset(flow)

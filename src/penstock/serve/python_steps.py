@@ -7,11 +7,8 @@ raised is known; samples that do not decode are told, not raised.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +16,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import DecodeError
 from penstock.render import decode_jpeg
-from penstock.run.seeding import owns_process, set_globals
+from penstock.run.seeding import set_globals
 from penstock.run.task import Failure, make_failure
 from penstock.serve.batch import IGNORED_LABEL
 from penstock.serve.collate import collate, stack_pictures
@@ -72,7 +69,6 @@ class PythonSteps:
     """Where labels have to be replaced in a batch without a good sample; None if they stay."""
 
     def __call__(self, raw: Raw) -> Done:
-        _settle_in(os.getpid())
         results: dict[int, Any] = {}
         bad: list[tuple[int, str]] = []
         for place, image in enumerate(raw.images):
@@ -155,11 +151,3 @@ def _take(column: Any, kept: NDArray[np.int64] | None) -> Any:
     if kept is None or column is None:
         return column
     return column[kept] if isinstance(column, np.ndarray) else [column[i] for i in kept]
-
-
-@lru_cache(maxsize=1)
-def _settle_in(pid: int) -> None:
-    """In a process of ours, torch computes in one thread: after a fork its pool is not there."""
-    torch = sys.modules.get("torch")
-    if torch is not None and owns_process():
-        torch.set_num_threads(1)
