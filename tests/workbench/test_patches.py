@@ -150,6 +150,14 @@ def test_sizes_of_batches_are_known_where_they_can_be(
     assert process.loaders[0]()["images"] == 10
 
 
+def test_a_subclass_may_make_iterators_of_its_own(process: Process) -> None:
+    class Own(make_torch(process)):  # type: ignore[misc]
+        def _get_iterator(self) -> Any:
+            return iter("abc")
+
+    assert list(Own(range(10), 4)) == ["a", "b", "c"]
+
+
 def test_words_are_counted_and_not_their_letters(process: Process) -> None:
     list(make_torch(process)([{"name": "ab", "label": 1}] * 10, 4))
     assert process.loaders[0]()["images"] == 10

@@ -68,8 +68,9 @@ def patch_torch(module: ModuleType, process: Process) -> None:
         depth = process.enter(FIRST)
         try:
             made = make(self)
-            made._penstock_next = FIRST if self.num_workers else WAIT
-            made._penstock_notes["epochs"] += 1
+            if hasattr(made, "_penstock_notes"):  # not where a subclass makes iterators of its own
+                made._penstock_next = FIRST if self.num_workers else WAIT
+                made._penstock_notes["epochs"] += 1
             return made
         finally:
             process.leave(depth, FIRST)
@@ -81,6 +82,8 @@ def patch_torch(module: ModuleType, process: Process) -> None:
         prepare(self, loader, *rest, **named)
 
     def advance_timed(self: Any) -> Any:
+        if not hasattr(self, "_penstock_notes"):
+            return advance(self)
         kind, loop = self._penstock_next, None
         depth = process.enter(kind)
         try:
@@ -104,7 +107,8 @@ def _end_loop_first(iterator: Any, process: Process) -> None:
     end = getattr(iterator, "__del__", lambda self: None)
 
     def end_timed(self: Any) -> None:
-        process.end_loop(self._penstock_loop)
+        if hasattr(self, "_penstock_loop"):
+            process.end_loop(self._penstock_loop)
         end(self)
 
     iterator.__del__ = end_timed
