@@ -93,6 +93,10 @@ def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
         (("doctor", "photos", "--", "python"), "give a data set, or a command behind --"),
         (("doctor", "photos", "--target", "5", "--step-ms", "5"), "say the same thing: give one"),
         (("doctor", "photos", "--target", "-5"), "it must be above 0"),
+        (
+            ("doctor", "--html", "no/r.html", "--", "touch", "x"),
+            "no/r.html: no file can be written",
+        ),
     ],
 )
 def test_mistakes_are_said_in_a_line(folder: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -100,6 +104,14 @@ def test_mistakes_are_said_in_a_line(folder: Path, arguments: tuple[str, ...], s
     assert result.returncode == 2
     assert said in " ".join(result.stderr.replace("│", " ").split())
     assert "Traceback" not in result.stderr
+    assert not Path("x").exists(), "nothing was started"
+
+
+def test_a_report_that_cannot_be_written_leaves_the_exit_code_of_the_program(folder: Path) -> None:
+    Path("gone").mkdir()
+    result = penstock("doctor", "--html", "gone/r.html", "--", "sh", "-c", "rmdir gone; exit 7")
+    assert result.returncode == 7
+    assert "no report: [Errno 2]" in result.stderr and "Traceback" not in result.stderr
 
 
 def test_ctrl_c_ends_with_what_was_measured_and_a_bar_was_shown(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ WATCHED = Watched(
     spans={STARTUP: 5.0, FIRST: 1.0, WAIT: 56.7, COMPUTE: 33.3, BETWEEN: 4.0},
     bin_seconds=1.0,
     bins=({STARTUP: 1.0}, {WAIT: 0.6, COMPUTE: 0.4}),
-    loaders=(Seen("torch DataLoader", "ImageFolder", "/data", 8, 256, 100),),
+    loaders=(Seen("torch DataLoader", "ImageFolder", "/data", 8, 256, 100, 25_600),),
     loops=1,
     workers=8,
     work={"decode": 0.41, "Python": 0.3, "read": 0.2, "idle": 0.09},
@@ -44,7 +45,7 @@ def test_the_verdict_reads_as_in_a_conversation() -> None:
         "Data-bound 63% of the time: 41% of the loading time is decoding. "
         "Packing and Penstock would make the loop about 2.1× as fast."
     )
-    assert found.gain == pytest.approx(90 / (25_600 / 600))
+    assert found.gain == pytest.approx(91 / (1 + 25_600 / 600))
 
 
 def test_a_loop_that_hardly_waits_is_compute_bound() -> None:
@@ -52,6 +53,73 @@ def test_a_loop_that_hardly_waits_is_compute_bound() -> None:
     found = judge(replace(WATCHED, spans=spans), penstock_rate=10_000.0)
     assert found.limit is Limit.COMPUTE and found.gain is None
     assert "only 0.3% of the time" in found.headline
+
+
+@pytest.mark.parametrize("waiting", [0.0, 12.0])
+def test_slow_first_batches_are_not_called_computing(waiting: float) -> None:
+    """Nor as little waiting as there is beside them."""
+    spans = {**WATCHED.spans, FIRST: 30.0, WAIT: waiting, COMPUTE: 30.0}
+    loaders = (replace(WATCHED.loaders[0], first_batches=50, first_images=12_800, epochs=50),)
+    found = judge(replace(WATCHED, spans=spans, loaders=loaders), penstock_rate=1e6)
+    assert found.limit is Limit.FIRST_BATCHES and found.gain is None
+    assert "of the loop went into starting and into the first batch of 50 epochs" in found.headline
+    assert "Compute-bound" not in found.headline
+
+
+def test_the_rate_of_the_loop_has_the_first_batches_in_its_images_and_its_seconds() -> None:
+    spans = {**WATCHED.spans, FIRST: 10.0, WAIT: 60.0, COMPUTE: 30.0}
+    loaders = (replace(WATCHED.loaders[0], first_batches=20, first_images=5_120),)
+    (loop,) = (
+        f
+        for f in judge(replace(WATCHED, spans=spans, loaders=loaders)).findings
+        if f.topic == "loop"
+    )
+    assert loop.says == (
+        "100 batches of 25,600 images, 256 images/s: 300.0 ms of computing each, 750.0 ms of waiting, "
+        "500.0 ms until the first of an epoch."
+    )
+
+
+def test_a_gain_leaves_starting_as_it_is() -> None:
+    spans = {**WATCHED.spans, FIRST: 10.0, WAIT: 60.0, COMPUTE: 30.0}
+    loaders = (replace(WATCHED.loaders[0], first_batches=20, first_images=5_600),)
+    assert estimate_gain(replace(WATCHED, spans=spans, loaders=loaders), 500.0) == 100 / (10 + 40)
+
+
+def test_a_loader_that_gave_no_batch_is_not_called_unused() -> None:
+    found = judge(replace(WATCHED, loaders=(), work={}))
+    assert found.limit is Limit.EMPTY and "was used but gave no batch" in found.headline
+    assert judge(replace(WATCHED, loaders=(), loops=0, work={})).limit is Limit.UNSEEN
+
+
+FEW = replace(
+    WATCHED,
+    loaders=(replace(WATCHED.loaders[0], workers=2),),
+    system=replace(SYSTEM, cpu_seconds=250.0),
+)
+
+
+@pytest.mark.parametrize("watched", [WATCHED, FEW], ids=["all cores", "few workers"])
+@pytest.mark.parametrize(
+    ("kind", "gains"), [("decode", True), ("Python", False), ("collate", False), ("read", False)]
+)
+def test_a_gain_is_promised_only_where_decoding_is_slow(
+    watched: Watched, kind: str, gains: bool
+) -> None:
+    found = judge(replace(watched, work={kind: 0.9, "idle": 0.1}), penstock_rate=1e4)
+    assert (found.gain is not None) == gains == ("Packing" in found.headline)
+    says = " ".join(finding.says for finding in found.findings)
+    assert ("would run the same Python" in says) == (kind == "Python")
+    assert ("10,000 images/s" in says) == gains
+
+
+def test_collating_is_called_that_and_no_bystander_is_blamed() -> None:
+    work = {"collate": 0.7, "Python": 0.1, "decode": 0.2}
+    found = judge(replace(WATCHED, work=work))
+    assert found.limit is Limit.COLLATE and "70% of the loading time is collating" in found.headline
+    assert not any(
+        "train.py:augment" in f.says + f.advice for f in found.findings if f.topic == "limit"
+    )
 
 
 def test_python_code_is_named_by_its_place() -> None:
@@ -95,7 +163,7 @@ def test_idle_workers_and_a_waiting_loop_are_another_matter() -> None:
 
 
 def test_a_gain_is_bounded_by_the_computing() -> None:
-    assert estimate_gain(WATCHED, 1e9) == pytest.approx(90 / 33.3)
+    assert estimate_gain(WATCHED, 1e9) == pytest.approx(91 / 34.3)
     assert estimate_gain(WATCHED, None) is None
 
 
@@ -107,6 +175,21 @@ def test_a_penstock_loader_is_not_told_to_use_penstock() -> None:
     assert "--resize-short" in advice and "Penstock decodes" not in advice
 
 
-def test_slow_starts_of_workers_are_mentioned() -> None:
+@pytest.mark.parametrize(
+    ("others", "advised"),
+    [
+        ({"epochs": 3}, True),
+        ({"epochs": 1}, False),
+        ({"epochs": 3, "made": 3}, False),
+        ({"epochs": 3, "persistent": True}, False),
+        ({"epochs": 3, "kind": "penstock Loader"}, False),
+        ({"epochs": 3, "workers": 0}, False),
+    ],
+    ids=["again", "once", "made anew", "persistent", "penstock", "no workers"],
+)
+def test_workers_that_start_slowly_and_again_should_persist(
+    others: dict[str, Any], advised: bool
+) -> None:
     slow = replace(WATCHED, spans={**WATCHED.spans, FIRST: 30.0})
-    assert any("persistent_workers" in finding.advice for finding in judge(slow).findings)
+    found = judge(replace(slow, loaders=(replace(WATCHED.loaders[0], **others),)))
+    assert any("persistent_workers" in f.advice for f in found.findings) == advised

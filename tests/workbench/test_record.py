@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.workbench.probe.timeline import KINDS, WAIT
+from penstock.workbench.probe.timeline import FIRST, KINDS, WAIT
 from penstock.workbench.watch.record import System, Watched, combine
 
 SYSTEM = System(2, 10.0, 0.1, 0.0, 1 << 30, 3, 8 << 30)
@@ -25,7 +25,8 @@ def put_together(records: list[dict[str, Any]]) -> Watched:
 
 def make_epoch(batches: int, **others: Any) -> dict[str, Any]:
     ordinary = {"kind": "torch DataLoader", "dataset": "ImageFolder", "source": "/data"}
-    return {**ordinary, "workers": 2, "batch_size": 64, "batches": batches, **others}
+    counts = {"batches": batches, "images": 64 * batches, "epochs": 1}
+    return {**ordinary, **counts, "workers": 2, "batch_size": 64, **others}
 
 
 def test_workers_of_one_epoch_after_the_other_are_not_added_up() -> None:
@@ -40,3 +41,13 @@ def test_loaders_that_are_made_anew_every_epoch_are_one() -> None:
     made = [make_epoch(5), make_epoch(7), make_epoch(0), make_epoch(3, batch_size=100)]
     found = put_together([make_record(0, 10, loaders=made)]).loaders
     assert [(seen.batch_size, seen.batches) for seen in found] == [(64, 12), (100, 3)]
+    assert (found[0].images, found[0].epochs, found[0].made) == (64 * 12, 2, 2)
+
+
+def test_the_threads_of_penstock_work_from_the_first_batch_on() -> None:
+    own = make_epoch(5, kind="penstock Loader", read_seconds=2.0, render_seconds=6.0)
+    loop = make_record(0, 8, loaders=[own])
+    loop["timeline"]["totals"].update({FIRST: 8.0, WAIT: 0.0})
+    assert put_together([loop]).work == {"decode": 0.75, "read": 0.25, "idle": 0.0}
+    loop["timeline"]["totals"].update({FIRST: 8.0, WAIT: 8.0})
+    assert put_together([loop]).work == {"decode": 0.375, "read": 0.125, "idle": 0.5}

@@ -108,6 +108,17 @@ def test_a_program_without_a_loader_gets_no_verdict() -> None:
     assert judge(watched).limit is Limit.UNSEEN
 
 
+def test_a_program_that_fails_in_its_first_batch_used_a_loader() -> None:
+    pytest.importorskip("torch")
+    watched = run_python(
+        "from torch.utils.data import DataLoader\n"
+        "def fail(samples): raise RuntimeError('bad sample')\n"
+        "list(DataLoader(range(4), 2, collate_fn=fail))\n"
+    )
+    assert watched.exit_code == 1
+    assert judge(watched).limit is Limit.EMPTY
+
+
 def test_the_exit_code_is_the_programs_own() -> None:
     assert run_python("raise SystemExit(7)").exit_code == 7
 
@@ -184,7 +195,7 @@ def test_with_json_the_program_prints_to_stderr() -> None:
     assert "hello\n" in result.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_that_ends_the_doctor_ends_the_program_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

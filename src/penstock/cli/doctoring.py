@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,6 +67,8 @@ def doctor(
     as_json: measuring.AsJson = False,
 ) -> None:
     """Say what limits a training: `doctor PATH --step-ms 120`, or `doctor -- python train.py ...`."""
+    if html is not None:
+        _check_report(html)
     command = context.meta.get("command")
     if (command is None) == (path is None) or command == []:
         raise typer.BadParameter("give a data set, or a command behind --")
@@ -84,6 +87,12 @@ def doctor(
         command=measuring.shown_command(),
     )
     _examine(path, options, read_need(target, step_ms, batch_size), html, as_json)
+
+
+def _check_report(html: Path) -> None:
+    """Whether it can be written, before there is hours of work to write about."""
+    if not os.access(html.parent, os.W_OK) or not html.parent.is_dir() or html.is_dir():
+        raise typer.BadParameter(f"{html}: no file can be written there", param_hint="--html")
 
 
 def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json: bool) -> None:
@@ -113,7 +122,10 @@ def _watch(command: list[str], html: Path, as_json: bool) -> None:
         print_json({"judgement": judgement.to_json(), "watched": watched.to_json()})
     else:
         Console(stderr=True).print(tabulate_judgement(watched, judgement))
-    write_report(html, watch_page(watched, judgement))
-    say(f"report: {html}")
+    try:
+        write_report(html, watch_page(watched, judgement))
+        say(f"report: {html}")
+    except OSError as error:
+        say(f"no report: {error}")  # the exit code stays the program's
     if watched.exit_code:
         raise typer.Exit(watched.exit_code if watched.exit_code > 0 else 128 - watched.exit_code)

@@ -11,7 +11,8 @@ KINDS = (DECODE, READ, PYTHON, COLLATE, IDLE)
 
 _READS = re.compile(r"(\bread\(|\.readinto\(|\bopen\(|\.pread|fromfile\(|read_file\(|read_bytes\()")
 _DECODES = re.compile(r"(decode|imread|\.load\(\)|\.draft\()")
-_DECODERS = ("PIL/ImageFile.py", "torchvision/io/image.py", "PIL/JpegImagePlugin.py")
+_DECODERS = ("PIL/ImageFile.py", "torchvision/io/image.py", "ImagePlugin.py")
+_READERS = re.compile(r"(read|open|fromfile)")
 _WAITERS = (
     "multiprocessing/connection.py",
     "multiprocessing/queues.py",
@@ -22,26 +23,31 @@ _WAITERS = (
     "threading.py",
 )
 _WORKER_LOOPS = {"_worker_loop": "_utils/worker.py", "_work": "penstock/run/workers.py"}
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
+_PROBE = "penstock/workbench/probe/patches.py"
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", _PROBE)
 
-_seen: dict[tuple[CodeType, int], str | None] = {}
+_seen: dict[tuple[str, int], str | None] = {}
 
 
 def classify(frame: FrameType) -> tuple[str, str]:
-    """(kind, place) of a stack."""
+    """(kind, place) of a stack.
+
+    A library that says nothing special does what the line says that called it, if that names one thing: a line
+    that opens a file may do much else, and Pillow opens, decodes and resizes in one.
+    """
     kind = classify_line(frame.f_code, frame.f_lineno)
     if kind is not None:
         return kind, name_place(frame)
-    if frame.f_back is not None and _is_library(frame):
+    if frame.f_back is not None and _is_library(frame) and "/PIL/" not in frame.f_code.co_filename:
         above = classify_line(frame.f_back.f_code, frame.f_back.f_lineno)
-        if above in (READ, DECODE):
+        if above == DECODE or (above == READ and _READERS.search(frame.f_code.co_name)):
             return above, name_place(frame)
     return PYTHON, name_place(frame)
 
 
 def classify_line(code: CodeType, line: int) -> str | None:
     """What a line of code does when it is where a thread stands; None if it says nothing special."""
-    place = code, line
+    place = code.co_filename, line  # functions of two files may be equal
     if place not in _seen:
         _seen[place] = _classify_text(code.co_filename, linecache.getline(code.co_filename, line))
     return _seen[place]
@@ -67,10 +73,15 @@ def name_place(frame: FrameType) -> str:
     """`file.py:function` of the innermost frame that is the user's own; of the innermost if none is."""
     found: FrameType | None = frame
     while found is not None and _is_library(found):
-        found = None if _is_loop(found) else found.f_back
+        found = None if _is_loop(found) or _is_probe(found) else found.f_back
     code = (found or frame).f_code
     parts = code.co_filename.split("/")[-1 if found is not None else -2 :]
     return f"{'/'.join(parts)}:{code.co_name}"
+
+
+def _is_probe(frame: FrameType) -> bool:
+    """Whether it is where a loader was asked: those further out only wait for it."""
+    return frame.f_code.co_filename.endswith(_PROBE)
 
 
 def is_worker(frame: FrameType | None) -> bool:

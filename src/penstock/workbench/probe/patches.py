@@ -11,9 +11,11 @@ from types import ModuleType
 from typing import Any
 
 from .process import Process
+from .sizes import find_batch_size, make_counter
 from .timeline import FIRST, WAIT
 
 Patch = Callable[[ModuleType, Process], None]
+_COUNTS = ("epochs", "batches", "images", "first_batches", "first_images")
 
 
 def watch_imports(process: Process) -> None:
@@ -55,7 +57,7 @@ def _run_after(loader: Any, patch: Callable[[ModuleType], None]) -> None:
 def patch_torch(module: ModuleType, process: Process) -> None:
     """Times `iter(DataLoader)`, which starts workers, and every `next`, in which the loop waits.
 
-    The first batch of an epoch counts with the start of the workers: it says how long that took, not
+    The first batch that workers give in an epoch counts with their start: it says how long that took, not
     how fast they are.
     """
     loader_type: Any = module.DataLoader
@@ -65,28 +67,59 @@ def patch_torch(module: ModuleType, process: Process) -> None:
     def make_timed(self: Any) -> Any:
         depth = process.enter(FIRST)
         try:
-            return make(self)
+            made = make(self)
+            if hasattr(made, "_penstock_notes"):  # not where a subclass makes iterators of its own
+                made._penstock_next = FIRST if self.num_workers else WAIT
+                made._penstock_notes["epochs"] += 1
+            return made
         finally:
-            process.leave(depth, FIRST, going_on=False)
+            process.leave(depth, FIRST)
 
     def prepare_noted(self: Any, loader: Any, *rest: Any, **named: Any) -> None:
-        self._penstock_notes, self._penstock_next = _note_torch(process, loader), FIRST
+        self._penstock_loop, self._penstock_next = object(), FIRST
+        self._penstock_notes = _note_torch(process, loader)
+        self._penstock_count = make_counter(loader)
         prepare(self, loader, *rest, **named)
 
     def advance_timed(self: Any) -> Any:
-        kind, going_on = self._penstock_next, False
+        if not hasattr(self, "_penstock_notes"):
+            return advance(self)
+        kind, loop = self._penstock_next, None
         depth = process.enter(kind)
         try:
             batch = advance(self)
-            going_on = True
-            self._penstock_notes["batches"] += 1
+            loop = self._penstock_loop
+            images = self._penstock_count(batch, self._num_yielded)
+            _note_batch(self._penstock_notes, kind, images)
             return batch
         finally:
-            self._penstock_next = WAIT if going_on else FIRST
-            process.leave(depth, kind, going_on)
+            self._penstock_next = FIRST if loop is None and self._num_workers else WAIT
+            process.leave(depth, kind, loop)
 
     loader_type.__iter__ = make_timed
     iterator.__init__, iterator.__next__ = prepare_noted, advance_timed
+    for kind in (iterator, module._MultiProcessingDataLoaderIter):
+        _end_loop_first(kind, process)
+
+
+def _end_loop_first(iterator: Any, process: Process) -> None:
+    """A loop that is left ends with its iterator, before the workers are ended."""
+    end = getattr(iterator, "__del__", lambda self: None)
+
+    def end_timed(self: Any) -> None:
+        if hasattr(self, "_penstock_loop"):
+            process.end_loop(self._penstock_loop)
+        end(self)
+
+    iterator.__del__ = end_timed
+
+
+def _note_batch(notes: dict[str, Any], kind: str, images: int) -> None:
+    notes["batches"] += 1
+    notes["images"] += images
+    if kind == FIRST:
+        notes["first_batches"] += 1
+        notes["first_images"] += images
 
 
 def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
@@ -96,8 +129,9 @@ def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
         notes = {
             "kind": "torch DataLoader",
             "workers": loader.num_workers,
-            "batch_size": loader.batch_size or getattr(loader.batch_sampler, "batch_size", 1),
-            "batches": 0,
+            "persistent": bool(loader.persistent_workers),
+            "batch_size": find_batch_size(loader) or 1,
+            **dict.fromkeys(_COUNTS, 0),
             "source": _find_source(loader.dataset),
             "dataset": type(loader.dataset).__name__,
         }
@@ -107,11 +141,16 @@ def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
 
 
 def _find_source(dataset: Any) -> str | None:
-    """The folder of a data set, through wrappers such as Subset."""
+    """The folder of torchvision's image folders, through wrappers such as Subset.
+
+    What other data sets call `root` may hold anything beside what they load.
+    """
+    folders = sys.modules.get("torchvision.datasets.folder")
+    if folders is None:
+        return None
     for _ in range(4):
-        root = getattr(dataset, "root", None)
-        if isinstance(root, (str, os.PathLike)):
-            return os.path.abspath(os.fspath(root))
+        if isinstance(dataset, folders.DatasetFolder):
+            return os.path.abspath(str(dataset.root))
         dataset = getattr(dataset, "dataset", None)
     return None
 
@@ -121,31 +160,41 @@ def patch_penstock(module: ModuleType, process: Process) -> None:
     loader: Any = module.Loader
     make = loader.__iter__
 
-    def iterate_timed(self: Any) -> Iterator[Any]:
-        if "_penstock_notes" not in self.__dict__:
-            self.__dict__["_penstock_notes"] = True
-            process.loaders.append(_describe_penstock(self))
-        batches, kind = make(self), FIRST
-        try:
-            while True:
-                depth, going_on = process.enter(kind), False
-                try:
-                    batch = next(batches)
-                    going_on = True
-                except StopIteration:
-                    return
-                finally:
-                    process.leave(depth, kind, going_on)
-                kind = WAIT
-                yield batch
-                del batch  # memory is used again only when nobody holds it
-        finally:
-            batches.close()
+    def make_timed(self: Any) -> Iterator[Any]:
+        notes = self.__dict__.get("_penstock_notes")
+        if notes is None:
+            notes = self.__dict__["_penstock_notes"] = dict.fromkeys(_COUNTS, 0)
+            process.loaders.append(_describe_penstock(self, notes))
+        return _iterate_timed(make(self), process, notes, self._counters)
 
-    loader.__iter__ = iterate_timed
+    loader.__iter__ = make_timed
 
 
-def _describe_penstock(loader: Any) -> Callable[[], dict[str, Any]]:
+def _iterate_timed(
+    batches: Any, process: Process, notes: dict[str, Any], counters: Any
+) -> Iterator[Any]:
+    loop, kind = object(), FIRST
+    notes["epochs"] += 1
+    try:
+        while True:
+            depth, given, before = process.enter(kind), None, counters.images
+            try:
+                batch = next(batches)
+                given = loop
+                _note_batch(notes, kind, counters.images - before)
+            except StopIteration:
+                return
+            finally:
+                process.leave(depth, kind, given)
+            kind = WAIT
+            yield batch
+            del batch  # memory is used again only when nobody holds it
+    finally:
+        process.end_loop(loop)
+        batches.close()
+
+
+def _describe_penstock(loader: Any, notes: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     """What the record says of a loader. Holds its counters and not the loader, which may go when it is done."""
     counters = loader._counters
     facts = {
@@ -159,7 +208,7 @@ def _describe_penstock(loader: Any) -> Callable[[], dict[str, Any]]:
     def tell() -> dict[str, Any]:
         return {
             **facts,
-            "batches": counters.batches,
+            **notes,
             "read_seconds": counters.read_wait_seconds,
             "render_seconds": counters.render_seconds,
         }

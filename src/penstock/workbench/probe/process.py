@@ -40,6 +40,7 @@ class Process:
     def _reset(self) -> None:
         self.timeline = Timeline()
         self.depth = 0
+        self._loop: object = None
         self.loaders: list[Callable[[], dict[str, Any]]] = []
         self.kinds: Counter[str] = Counter()
         self.places: Counter[str] = Counter()
@@ -76,16 +77,23 @@ class Process:
             self.timeline.mark(kind)
         return self.depth
 
-    def leave(self, depth: int, kind: str, going_on: bool) -> None:
-        """It has answered, what was asked as `kind`; `going_on` says whether with a batch."""
+    def leave(self, depth: int, kind: str, loop: object = None) -> None:
+        """It has answered, what was asked as `kind`; with a batch for `loop`, or with none."""
         if not depth:
             return
         self.depth -= 1
         if depth > 1:
             return
-        if kind == WAIT and not going_on:
+        if kind == WAIT and loop is None:
             self.timeline.rename(BETWEEN)  # it was the end of the epoch, in which workers are ended
-        self.timeline.mark(COMPUTE if going_on else BETWEEN)
+        self._loop = loop
+        self.timeline.mark(BETWEEN if loop is None else COMPUTE)
+
+    def end_loop(self, loop: object) -> None:
+        """`loop` was left: what follows its last batch is no step of it any more."""
+        if self._loop is loop and not self.depth and threading.get_ident() == self._main:
+            self._loop = None
+            self.timeline.mark(BETWEEN)
 
     def _sample(self) -> None:
         number, slept = 0, _count_sleeps()

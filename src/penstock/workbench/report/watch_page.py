@@ -30,11 +30,13 @@ def watch_page(watched: Watched, judgement: Judgement) -> Page:
 
 
 def _choose_tone(watched: Watched, judgement: Judgement) -> str:
-    if judgement.limit is Limit.UNSEEN:
+    if judgement.limit in (Limit.UNSEEN, Limit.EMPTY):
         return "plain"
-    if watched.data_share < DATA_BOUND:
+    if judgement.limit is Limit.COMPUTE:
         return "good"
-    return "tight" if watched.data_share < 4 * DATA_BOUND else "bad"
+    starts = judgement.limit is Limit.FIRST_BATCHES
+    share = watched.first_share if starts else watched.data_share
+    return "tight" if share < 4 * DATA_BOUND else "bad"
 
 
 def _show_timeline(watched: Watched) -> Section:

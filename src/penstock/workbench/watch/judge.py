@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from penstock.workbench.probe.timeline import BETWEEN, FIRST, STARTUP
+from penstock.workbench.probe.timeline import BETWEEN, STARTUP
 from penstock.workbench.verdict import Finding
-from penstock.workbench.watch.record import Watched
+from penstock.workbench.watch.record import Seen, Watched
 from penstock.workbench.watch.verdict import (
     Judgement,
     Limit,
     estimate_gain,
     find_limit,
+    find_slow_work,
 )
 
 _GIB = 1 << 30
@@ -18,15 +19,15 @@ _CROWDED = 0.35
 
 def judge(watched: Watched, penstock_rate: float | None = None) -> Judgement:
     """`penstock_rate`: images/s that Penstock was measured to give on the same images, if it was."""
-    limit = find_limit(watched)
+    limit, slow = find_limit(watched), find_slow_work(watched)
     gain = None
-    if limit not in (Limit.UNSEEN, Limit.COMPUTE) and not _uses_penstock(watched):
+    if slow is Limit.DECODE and not _uses_penstock(watched):
         gain = estimate_gain(watched, penstock_rate)
     findings = [
         _about_loop(watched),
         _about_limit(watched, limit),
         _about_work(watched),
-        _about_gain(watched, gain, penstock_rate),
+        _about_penstock(watched, slow, gain, penstock_rate),
         _about_start(watched),
         _about_system(watched),
     ]
@@ -40,6 +41,10 @@ def _uses_penstock(watched: Watched) -> bool:
 def _headline(watched: Watched, limit: Limit, gain: float | None) -> str:
     if limit is Limit.UNSEEN:
         return "No Penstock loader and no torch DataLoader was used: there is nothing to say about loading."
+    if limit is Limit.EMPTY:
+        return "A loader was used but gave no batch: there is nothing to say about its speed."
+    if limit is Limit.FIRST_BATCHES:
+        return f"Slow to start: {_HEADLINES[limit].format(**_numbers(watched))}"
     share = watched.data_share
     if limit is Limit.COMPUTE:
         return f"Compute-bound: the loop waited for data only {share:.1%} of the time. Faster loading gains nothing."
@@ -56,30 +61,37 @@ def _numbers(watched: Watched) -> dict[str, str]:
     return {
         "read": f"{work.get('read', 0.0):.0%}",
         "decode": f"{work.get('decode', 0.0):.0%}",
-        "python": f"{work.get('Python', 0.0) + work.get('collate', 0.0):.0%}",
+        "python": f"{work.get('Python', 0.0):.0%}",
+        "collate": f"{work.get('collate', 0.0):.0%}",
         "idle": f"{work.get('idle', 0.0):.0%}",
         "place": slowest,
         "workers": f"{watched.workers or sum(loader.workers for loader in watched.loaders)}",
         "cores": f"{watched.system.cores:g}",
         "delay": f"{watched.system.run_delay:.0%}",
+        "first": f"{watched.first_share:.0%}",
+        "epochs": f"{(epochs := watched.count('epochs'))} epoch{'s' if epochs > 1 else ''}",
         "busy": f"{watched.system.cpu_seconds / max(watched.wall, 1e-9):.1f}",
     }
 
 
 _HEADLINES = {
+    Limit.FIRST_BATCHES: "{first} of the loop went into starting and into the first batch of {epochs}.",
     Limit.TOO_MANY_WORKERS: "{workers} workers on {cores} cores stand in each other's way.",
     Limit.TOO_FEW_WORKERS: "{workers} workers are busy all the time while cores are idle ({busy} of {cores} in use).",
     Limit.READ: "{read} of the loading time is reading.",
     Limit.DECODE: "{decode} of the loading time is decoding.",
     Limit.PYTHON: "{python} of the loading time is Python code, most of it in {place}.",
+    Limit.COLLATE: "{collate} of the loading time is collating: copying samples into batches.",
     Limit.HANDOVER: "the loaders are idle {idle} of the time; batches are late for another reason.",
 }
 _ADVICE = {
+    Limit.FIRST_BATCHES: "Let it run for longer to see the loop itself; if epochs are that short, put several into one.",
     Limit.TOO_MANY_WORKERS: "Use about {cores} workers; processes waited {delay} of the time for a core.",
     Limit.TOO_FEW_WORKERS: "Use more workers, up to {cores}.",
     Limit.READ: "Pack the data set so that reads are sequential, or move it to a faster disk; see penstock doctor PATH.",
     Limit.DECODE: "Decode less: Penstock decodes only what the crop needs, in native threads.",
     Limit.PYTHON: "Move {place} to penstock.transforms, to whole batches, or to the accelerator.",
+    Limit.COLLATE: "Make samples smaller before they are collated: crop early, keep uint8 and convert whole batches.",
     Limit.HANDOVER: "Look at prefetch_factor, pin_memory and single slow batches.",
 }
 _PENSTOCK_ADVICE = {
@@ -100,14 +112,17 @@ def _about_limit(watched: Watched, limit: Limit) -> Finding | None:
 def _about_loop(watched: Watched) -> Finding | None:
     if not watched.loaders:
         return None
-    batches = sum(loader.batches for loader in watched.loaders)
-    images = sum(loader.images for loader in watched.loaders)
-    loop = watched.waiting + watched.computing
-    return Finding(
-        "loop",
-        f"{batches:,} batches: {watched.waiting / batches * 1e3:,.1f} ms of waiting and "
-        f"{watched.computing / batches * 1e3:,.1f} ms of computing each, {images / max(loop, 1e-9):,.0f} images/s.",
+    batches, images = watched.count("batches"), watched.count("images")
+    says = (
+        f"{batches:,} batches of {images:,} images, {images / max(watched.loop, 1e-9):,.0f} images/s: "
+        f"{watched.computing / batches * 1e3:,.1f} ms of computing each"
     )
+    firsts = watched.count("first_batches")
+    if batches > firsts:
+        says += f", {watched.waiting / (batches - firsts) * 1e3:,.1f} ms of waiting"
+    if firsts:
+        says += f", {watched.starting / firsts * 1e3:,.1f} ms until the first of an epoch"
+    return Finding("loop", f"{says}.")
 
 
 def _about_work(watched: Watched) -> Finding | None:
@@ -122,7 +137,14 @@ def _about_work(watched: Watched) -> Finding | None:
     return Finding("work", f"The time of the {who}: {parts}.{place}")
 
 
-def _about_gain(watched: Watched, gain: float | None, rate: float | None) -> Finding | None:
+def _about_penstock(
+    watched: Watched, slow: Limit | None, gain: float | None, rate: float | None
+) -> Finding | None:
+    if slow is Limit.PYTHON and not _uses_penstock(watched):
+        return Finding(
+            "Penstock",
+            "Penstock's workers would run the same Python, no faster: only what becomes penstock.transforms gains.",
+        )
     if gain is None or rate is None:
         return None
     return Finding(
@@ -134,16 +156,22 @@ def _about_gain(watched: Watched, gain: float | None, rate: float | None) -> Fin
 
 
 def _about_start(watched: Watched) -> Finding | None:
-    start, first, rest = (watched.spans[kind] for kind in (STARTUP, FIRST, BETWEEN))
+    start, rest = (watched.spans[kind] for kind in (STARTUP, BETWEEN))
     says = (
-        f"Outside the loop: {start:.1f} s until a loader was used, {first:.1f} s to start loading and for the first "
-        f"batch of each epoch, {rest:.1f} s between and after loops."
+        f"Outside the loop: {start:.1f} s until a loader was used, {watched.starting:.1f} s to start loading and for "
+        f"the first batch of each epoch, {rest:.1f} s between and after loops."
     )
-    if first < 0.1 * watched.wall or not watched.workers:
+    if watched.starting < 0.1 * watched.wall or not any(map(_starts_again, watched.loaders)):
         return Finding("start", says)
     return Finding(
         "start", says, "`persistent_workers=True` starts workers once and not every epoch."
     )
+
+
+def _starts_again(loader: Seen) -> bool:
+    """Whether one and the same loader started its workers several times."""
+    torch = loader.kind.startswith("torch") and loader.workers > 0
+    return torch and not loader.persistent and loader.epochs > loader.made
 
 
 def _about_system(watched: Watched) -> Finding:

@@ -15,7 +15,12 @@ from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, KINDS, ST
 
 @dataclass(frozen=True)
 class Seen:
-    """A loader that the program used. `workers` are processes of torch, threads of Penstock."""
+    """A loader that the program used, or several that are alike, as when each epoch makes its own.
+
+    workers: processes of torch, threads of Penstock. epochs: how often it was iterated over. first_batches,
+    first_images: those of its batches that count as the first of an epoch, for which workers were started.
+    made: how many loaders these are.
+    """
 
     kind: str
     dataset: str
@@ -23,12 +28,26 @@ class Seen:
     workers: int
     batch_size: int
     batches: int
+    images: int
+    first_batches: int = 0
+    first_images: int = 0
+    epochs: int = 1
+    made: int = 1
+    persistent: bool = False
     read_seconds: float = 0.0
     render_seconds: float = 0.0
 
-    @property
-    def images(self) -> int:
-        return self.batches * self.batch_size
+
+_SUMMED = (
+    "batches",
+    "images",
+    "first_batches",
+    "first_images",
+    "epochs",
+    "made",
+    "read_seconds",
+    "render_seconds",
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +88,10 @@ class Watched:
     cost: float
 
     @property
+    def starting(self) -> float:
+        return self.spans[FIRST]
+
+    @property
     def waiting(self) -> float:
         return self.spans[WAIT]
 
@@ -77,8 +100,22 @@ class Watched:
         return self.spans[COMPUTE]
 
     @property
+    def loop(self) -> float:
+        """Seconds of all loops, with their first batches."""
+        return self.starting + self.waiting + self.computing
+
+    def count(self, what: str) -> int:
+        """The sum over all loaders of one of their counts."""
+        return sum(getattr(loader, what) for loader in self.loaders)
+
+    @property
+    def first_share(self) -> float:
+        """The part of all loops in which workers were started and first batches waited for."""
+        return self.starting / max(self.loop, 1e-9)
+
+    @property
     def data_share(self) -> float:
-        """The part of the loop in which it waited for data."""
+        """The part of the loop behind its first batch in which it waited for data."""
         return self.waiting / max(self.waiting + self.computing, 1e-9)
 
     @property
@@ -87,8 +124,8 @@ class Watched:
         return sum(self.spans.values()) / max(self.wall, 1e-9)
 
     def to_json(self) -> dict[str, Any]:
-        derived = {"data_share": self.data_share, "attributed": self.attributed}
-        return {**asdict(self), **derived}
+        derived = ("data_share", "first_share", "attributed")
+        return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
 _MOSTLY = 0.6
@@ -165,15 +202,11 @@ def _merge_loaders(record: dict[str, Any]) -> tuple[Seen, ...]:
     """The loaders that gave batches; those that are alike, as when each epoch makes its own, as one."""
     merged: dict[tuple[Any, ...], Seen] = {}
     for seen in (Seen(**loader) for loader in record["loaders"] if loader["batches"]):
-        alike = (seen.kind, seen.dataset, seen.source, seen.workers, seen.batch_size)
+        told = asdict(seen)
+        alike = tuple(value for name, value in told.items() if name not in _SUMMED)
         before = merged.get(alike)
         if before is not None:
-            seen = replace(
-                seen,
-                batches=before.batches + seen.batches,
-                read_seconds=before.read_seconds + seen.read_seconds,
-                render_seconds=before.render_seconds + seen.render_seconds,
-            )
+            seen = replace(seen, **{n: getattr(before, n) + told[n] for n in _SUMMED})
         merged[alike] = seen
     return tuple(merged.values())
 
@@ -199,10 +232,9 @@ def _share_work(
 
 def _share_threads(loaders: Sequence[Seen], main: dict[str, Any]) -> dict[str, float]:
     """Penstock's rendering thread keeps books itself: rendering, waiting for bytes, and waiting for room."""
-    totals = main["timeline"]["totals"]
     render = sum(loader.render_seconds for loader in loaders)
     read = sum(loader.read_seconds for loader in loaders)
-    total = max(totals[WAIT] + totals[COMPUTE], render + read, 1e-9)
+    total = max(_loop_seconds(main), render + read, 1e-9)
     return {
         "decode": render / total,
         "read": read / total,

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import resource
 import shlex
-import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +16,7 @@ from penstock.workbench import probe
 from penstock.workbench.machine import read_machine
 from penstock.workbench.watch.monitor import PERIOD, Monitor
 from penstock.workbench.watch.record import Watched, combine, read_records
+from penstock.workbench.watch.signals import pass_signals
 
 _PATH = Path(probe.__file__).parent / "path"
 
@@ -31,7 +29,7 @@ def watch_command(command: Sequence[str], output: IO[str] | None = None) -> Watc
     machine = read_machine(Path.cwd())
     with (
         tempfile.TemporaryDirectory(prefix="penstock-doctor-") as folder,
-        _pass_signals() as running,
+        pass_signals() as running,
     ):
         before = _children_cpu()
         begin = time.monotonic()
@@ -68,32 +66,6 @@ def _start(command: Sequence[str], folder: str, output: IO[str] | None) -> subpr
         return subprocess.Popen(command, env={**os.environ, **changed}, stdout=output)
     except OSError as error:
         raise FileNotFoundError(f"{command[0]}: {error.strerror}") from None
-
-
-@contextmanager
-def _pass_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The processes in the list get the signals that would end us, and decide what they mean.
-
-    Ctrl-C goes to all processes of the terminal as it is. What is ignored, as nohup does, stays so.
-    """
-    running: list[subprocess.Popen[bytes]] = []
-
-    def pass_on(number: int, _: object) -> None:
-        if not running:
-            sys.exit(128 + number)
-        for process in running:
-            process.send_signal(number)
-
-    # Not SIG_IGN, which the command would inherit.
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)}
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            before[number] = signal.signal(number, pass_on)
-    try:
-        yield running
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _children_cpu() -> float:

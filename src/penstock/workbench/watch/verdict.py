@@ -6,11 +6,15 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from penstock.workbench.probe.classify import COLLATE, DECODE, PYTHON, READ
 from penstock.workbench.verdict import Finding
 from penstock.workbench.watch.record import Watched
 
 DATA_BOUND = 0.05
 """Below this part of the loop spent waiting, loading is no worry."""
+
+_SLOW_START = 0.1
+"""Part of all loops from which their first batches are what to talk about, if they wait for more than the rest."""
 
 _STARVED = 0.35
 """Run delay from which processes get in each other's way."""
@@ -21,12 +25,15 @@ class Limit(str, Enum):
     """What the loop waited for."""
 
     UNSEEN = "no loader"
+    EMPTY = "no batch"
     COMPUTE = "training step"
+    FIRST_BATCHES = "first batches"
     TOO_MANY_WORKERS = "too many workers"
     TOO_FEW_WORKERS = "too few workers"
     READ = "read"
     DECODE = "decode"
     PYTHON = "Python"
+    COLLATE = "collate"
     HANDOVER = "handover"
 
 
@@ -46,7 +53,9 @@ class Judgement:
 def find_limit(watched: Watched) -> Limit:
     """One name for what held the loop up."""
     if not watched.loaders:
-        return Limit.UNSEEN
+        return Limit.EMPTY if watched.loops else Limit.UNSEEN
+    if watched.first_share >= _SLOW_START and watched.starting > watched.waiting:
+        return Limit.FIRST_BATCHES
     if watched.data_share < DATA_BOUND:
         return Limit.COMPUTE
     workers, cores = watched.workers, watched.system.cores
@@ -62,13 +71,12 @@ def find_limit(watched: Watched) -> Limit:
 
 def find_busiest(watched: Watched) -> Limit:
     """What those who load did most."""
-    work = watched.work
-    shares = {
-        Limit.READ: work.get("read", 0.0),
-        Limit.DECODE: work.get("decode", 0.0),
-        Limit.PYTHON: work.get("Python", 0.0) + work.get("collate", 0.0),
-    }
-    return max(shares, key=lambda limit: shares[limit])
+    read, decode, python, collate = (
+        watched.work.get(kind, 0.0) for kind in (READ, DECODE, PYTHON, COLLATE)
+    )
+    if python + collate > max(read, decode):
+        return Limit.COLLATE if collate > python else Limit.PYTHON
+    return Limit.DECODE if decode > read else Limit.READ
 
 
 def _could_use_more(watched: Watched) -> bool:
@@ -80,10 +88,21 @@ def _could_use_more(watched: Watched) -> bool:
     return active > 0 and workers < system.cores and busy < system.cores - 0.5
 
 
+def find_slow_work(watched: Watched) -> Limit | None:
+    """What those who load did most, where the loop waits for that and not for something else; else None."""
+    limit = find_limit(watched)
+    if limit in (Limit.TOO_MANY_WORKERS, Limit.TOO_FEW_WORKERS):
+        return find_busiest(watched)
+    return limit if limit in (Limit.READ, Limit.DECODE, Limit.PYTHON, Limit.COLLATE) else None
+
+
 def estimate_gain(watched: Watched, rate: float | None) -> float | None:
-    """How many times as fast the loop would be if it were given `rate` images/s; None if that is unknown."""
-    images = sum(loader.images for loader in watched.loaders)
-    if rate is None or not images:
+    """How many times as fast the loops would be if they were given `rate` images/s; None if that is unknown.
+
+    Starting is taken to last as long as it did: neither its seconds nor its images are saved.
+    """
+    if rate is None or not watched.count("images"):
         return None
-    now = watched.waiting + watched.computing
-    return now / max(watched.computing, images / rate, 1e-9)
+    later = watched.count("images") - watched.count("first_images")
+    then = watched.starting + max(watched.computing, later / rate)
+    return watched.loop / max(then, 1e-9)

@@ -1,0 +1,180 @@
+"""The clocks in loaders: which span each moment of a loop belongs to, and what of each batch is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock import Loader
+from penstock.transforms import RandomResizedCrop
+from penstock.workbench.probe.patches import patch_penstock, patch_torch
+from penstock.workbench.probe.process import Process
+from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
+from workbench.test_bench import make_photos
+
+Make = Callable[..., Any]
+
+
+class Marks(list[str]):
+    """A timeline that only notes what came after what."""
+
+    def __init__(self) -> None:
+        super().__init__([STARTUP])
+
+    def mark(self, kind: str) -> None:
+        self.append(kind)
+
+    def rename(self, kind: str) -> None:
+        self[-1] = kind
+
+    def close(self) -> None: ...
+
+    def snapshot(self) -> list[str]:
+        return list(self)
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    (tmp_path / "record").mkdir()
+    process = Process(str(tmp_path / "record"))
+    process.timeline = Marks()  # type: ignore[assignment]
+    process.begin()
+    yield process
+    process.finish()
+
+
+def list_marks(process: Process) -> Any:
+    return process.timeline
+
+
+def make_torch(process: Process, *, several: bool = False) -> Make:
+    """DataLoaders that are watched, while torch's own stay as they are."""
+    torch = pytest.importorskip("torch.utils.data.dataloader")
+
+    class Single(torch._SingleProcessDataLoaderIter): ...
+
+    class Several(Single):
+        """Without workers, but it can be seen when they would be ended."""
+
+        def __del__(self) -> None:
+            process.timeline.mark("ending workers")
+
+    class Watched(torch.DataLoader):
+        def _get_iterator(self) -> Any:
+            return Several(self) if several else Single(self)
+
+    own = {"DataLoader": Watched, "_BaseDataLoaderIter": Single}
+    patch_torch(SimpleNamespace(**own, _MultiProcessingDataLoaderIter=Several), process)  # type: ignore[arg-type]
+    return Watched
+
+
+@pytest.fixture
+def loader(request: pytest.FixtureRequest, process: Process, tmp_path: Path) -> Any:
+    if request.param == "torch":
+        return make_torch(process)(range(10), 4)
+
+    class Watched(Loader): ...
+
+    patch_penstock(SimpleNamespace(Loader=Watched), process)  # type: ignore[arg-type]
+    photos = make_photos(tmp_path / "photos", 10)
+    return Watched(photos, 4, transform=[RandomResizedCrop(32)], threads=1)
+
+
+both = pytest.mark.parametrize("loader", ["torch", "penstock"], indirect=True)
+
+
+@both
+def test_what_follows_a_loop_that_was_left_is_between_loops(process: Process, loader: Any) -> None:
+    for number, _ in enumerate(loader):
+        if number == 1:
+            break
+    assert list_marks(process)[-4:-1].count(COMPUTE) == 2
+    assert list_marks(process)[-1] == BETWEEN
+
+
+@both
+def test_a_look_at_one_batch_is_no_loop(process: Process, loader: Any) -> None:
+    next(iter(loader))
+    assert list_marks(process)[-2:] == [COMPUTE, BETWEEN]
+
+
+def test_ending_the_workers_of_a_loop_that_was_left_is_between_loops(process: Process) -> None:
+    next(iter(make_torch(process, several=True)(range(10), 4)))
+    marks = list_marks(process)
+    assert marks[marks.index(COMPUTE) :][:3] == [COMPUTE, BETWEEN, "ending workers"]
+
+
+@both
+def test_a_loop_goes_on_when_another_iterator_is_dropped(process: Process, loader: Any) -> None:
+    other, own = iter(loader), iter(loader)
+    next(other)
+    next(own)
+    del other
+    assert list_marks(process)[-1] == COMPUTE
+
+
+@both
+def test_a_last_batch_counts_as_short_as_it_is(process: Process, loader: Any) -> None:
+    for _ in range(2):
+        for _ in loader:
+            pass
+    (told,) = (tell() for tell in process.loaders)
+    assert (told["epochs"], told["batches"], told["images"]) == (2, 6, 20)
+
+
+def test_without_workers_the_first_batch_is_waited_for_like_any_other(process: Process) -> None:
+    list(make_torch(process)(range(10), 4))
+    told = process.loaders[0]()
+    assert told["first_batches"] == told["first_images"] == 0
+    waits = [WAIT, COMPUTE] * 3
+    assert list_marks(process) == [STARTUP, FIRST, BETWEEN, *waits, BETWEEN, BETWEEN]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 4, "collate_fn": list},
+        {"batch_size": 4, "collate_fn": tuple, "sampler": range(10)},
+        {"batch_sampler": [[0, 1, 2, 3], [4, 5, 6, 7, 8], [9]]},
+    ],
+    ids=["own collate", "own sampler", "own batches"],
+)
+def test_sizes_of_batches_are_known_where_they_can_be(
+    process: Process, options: dict[str, Any]
+) -> None:
+    list(make_torch(process)(range(10), **options))
+    assert process.loaders[0]()["images"] == 10
+
+
+def test_a_subclass_may_make_iterators_of_its_own(process: Process) -> None:
+    class Own(make_torch(process)):  # type: ignore[misc]
+        def _get_iterator(self) -> Any:
+            return iter("abc")
+
+    assert list(Own(range(10), 4)) == ["a", "b", "c"]
+
+
+def test_words_are_counted_and_not_their_letters(process: Process) -> None:
+    list(make_torch(process)([{"name": "ab", "label": 1}] * 10, 4))
+    assert process.loaders[0]()["images"] == 10
+
+
+def test_the_folder_of_a_data_set_is_that_of_image_folders_only(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class DatasetFolder(list[int]):
+        root = "/data"
+
+    class Other(list[int]):
+        root = "/data"
+
+    folders = SimpleNamespace(DatasetFolder=DatasetFolder)
+    monkeypatch.setitem(__import__("sys").modules, "torchvision.datasets.folder", folders)
+    make = make_torch(process)
+    for data in (DatasetFolder([1]), SimpleNamespace(dataset=DatasetFolder([1])), Other([1])):
+        iter(make(data, 4, sampler=[0]))
+    assert [tell()["source"] for tell in process.loaders] == ["/data", "/data", None]
