@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import io
 import json
 import os
 import tempfile
@@ -16,7 +15,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 import penstock
 from images import encode
@@ -24,7 +22,6 @@ from jpegs import OK
 from penstock._core import decode_jpeg
 from penstock.errors import PackError
 from penstock.pack.progress import Progress
-from penstock.pack.shrink import shrink_sample
 from trees import digests, file_bytes, make_folder, untar
 
 
@@ -186,27 +183,6 @@ def test_kinds_heights_and_widths_are_in_the_index(tmp_path: Path) -> None:
     assert index["jpg.kind"].to_pylist() == ["baseline", "progressive", None]
     assert index["jpg.height"].to_pylist() == [10, 11, None]
     assert index["png.width"].to_pylist() == [None, None, 22]
-
-
-@pytest.mark.parametrize("shrink", [penstock.Shrink(short=40), penstock.Shrink(longest=60)])
-def test_shrinking_resizes_the_larger_images_only(tmp_path: Path, shrink: penstock.Shrink) -> None:
-    (tmp_path / "in" / "c").mkdir(parents=True)
-    small, large = encode(20, 30), encode(80, 120, format="PNG")
-    (tmp_path / "in" / "c" / "small.jpg").write_bytes(small)
-    (tmp_path / "in" / "c" / "large.png").write_bytes(large)
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "out", order="source", shrink=shrink)
-    first, second = penstock.open_dataset(tmp_path / "out")
-    assert second["jpg"] == small
-    with Image.open(io.BytesIO(first["jpg"])) as image:
-        assert (image.format, image.size) == ("JPEG", (60, 40))
-
-
-def test_shrunk_images_of_low_quality_are_smaller() -> None:
-    sample = penstock.Sample("a", {"jpg": encode(200, 300)})
-    low, high = (
-        shrink_sample(sample, penstock.Shrink(short=150, quality=quality)) for quality in (10, 90)
-    )
-    assert len(low["jpg"]) < len(high["jpg"]) / 2
 
 
 def test_progress_reaches_the_whole(folder: Path, tmp_path: Path) -> None:
