@@ -21,7 +21,8 @@ from images import encode
 from jpegs import OK
 from penstock._core import decode_jpeg
 from penstock.errors import PackError
-from penstock.pack.progress import Progress
+from penstock.pack.packer import PackSummary
+from penstock.pack.progress import Progress, Watcher
 from trees import digests, file_bytes, make_folder, untar
 
 
@@ -157,6 +158,41 @@ def test_bad_files_are_skipped_on_request_and_listed(folder: Path, tmp_path: Pat
     lines = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
     assert [json.loads(line)["name"] for line in lines] == bad == [n for n, _ in summary.rejected]
     assert penstock.verify_dataset(tmp_path / "out") == []
+
+
+def test_what_a_skipping_pack_left_out_is_refused_without_skip(tmp_path: Path) -> None:
+    source, out = make_folder(tmp_path / "in"), tmp_path / "out"
+    (source / "class0" / "bad.jpg").write_bytes(b"no image")
+
+    def stop_at_ten(done: Progress) -> None:
+        if done.samples == 10:
+            raise KeyboardInterrupt
+
+    def pack(on_error: Any, watcher: Watcher | None = None) -> PackSummary:
+        return penstock.pack_dataset(
+            source,
+            out,
+            shard_size=3000,
+            order="source",
+            workers=1,
+            on_error=on_error,
+            watcher=watcher,
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        pack("skip", stop_at_ten)
+    assert (out / ".packing" / "shard-000001.json").exists(), "the bad file was left out already"
+    with pytest.raises(
+        PackError, match="1 of 16 files cannot be packed:\n  class0/bad.jpg: not an"
+    ):
+        pack("raise")
+    assert not out.exists()
+    assert pack("skip").samples == 15
+    with pytest.raises(
+        PackError, match="without 1 of 16 files.*\n  class0/bad.jpg: not an.*\n.*skip"
+    ):
+        pack("raise")
+    assert pack("skip").samples == 15
 
 
 def test_nothing_but_bad_files_is_an_error(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.recognise import find_changed, find_damaged
-from penstock.pack.rejected import read_rejected, write_rejected
+from penstock.pack.rejected import Rejected, read_rejected, write_rejected
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
 
@@ -201,7 +201,7 @@ class _Job:
         rows = self.shards[number]
         plan = self._plan_digest(rows)
         finished = ws.load_finished(workshop, number, plan)
-        if finished is not None:
+        if finished is not None and not (finished.rejected and self.options.on_error == "raise"):
             self.resumed += 1
             self.progress.add(len(rows), int(self.source.sizes[rows].sum()))
             return finished
@@ -301,6 +301,18 @@ def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
     )
 
 
+def _incomplete(job: _Job, destination: Path, manifest: Manifest, rejected: Rejected) -> PackError:
+    total = len(job.source.names)
+    lines = [f"  {printable(name)}: {reason}" for name, reason in rejected]
+    return PackError(
+        f"{destination}: already holds this data set, but without {total - manifest.samples} of "
+        f"{total} files, which cannot be packed:\n"
+        + "\n".join(lines)
+        + "\nMend or remove them and choose another folder, or take it as it is with on_error='skip' "
+        "(--on-error skip)."
+    )
+
+
 def _known_before_reading(source: Source, row: int) -> list[Any]:
     """Label and columns of a sample where a listing gives them; elsewhere they lie in its bytes."""
     labels, columns = getattr(source, "labels", None), getattr(source, "rows", None)
@@ -330,6 +342,8 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
             f"{destination}: already holds a data set, and {printable(changed)} changed after it was "
             "packed; choose another folder or remove it"
         )
+    if job.options.on_error == "raise" and manifest.samples < len(job.source.names):
+        raise _incomplete(job, destination, manifest, rejected)
     workshop = destination / ws.FOLDER
     if workshop.exists():
         with ws.open_workshop(destination):
