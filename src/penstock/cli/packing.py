@@ -54,7 +54,7 @@ def pack(
     src: Annotated[
         Path,
         typer.Argument(
-            help="An image folder, a listing, or any other layout; see docs/formats.md."
+            help="An image folder, a listing, any other layout (see docs/formats.md), or a data set."
         ),
     ],
     dst: Annotated[Path, typer.Argument(help="The folder to make.")],

@@ -80,6 +80,13 @@ def _list_entries(manifest: Manifest) -> dict[str, Any]:
     return {"format": "penstock", "version": VERSION, **asdict(manifest)}
 
 
+def find_dataset(path: Path) -> Path | None:
+    """The folder of the data set that `path` names, be it by the folder or by its manifest."""
+    if path.name == NAME:
+        return path.parent
+    return path if (path / NAME).is_file() else None
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a data set. CorruptError if it is not one of ours or contradicts itself."""
     path = folder / NAME
