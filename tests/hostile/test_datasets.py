@@ -14,6 +14,7 @@ import pytest
 import penstock
 from penstock.errors import CorruptError
 from penstock.pack.index import encode_index
+from penstock.pack.manifest import find_checksum
 from trees import make_folder
 
 
@@ -27,6 +28,7 @@ def edit_manifest(packed: Path, change: Callable[[dict[str, Any]], object]) -> N
     path = packed / "penstock.json"
     content = json.loads(path.read_text())
     change(content)
+    content["sha256"] = find_checksum(content)  # whoever lies can count as well
     path.write_text(json.dumps(content))
 
 
@@ -59,6 +61,10 @@ def read_all(packed: Path) -> None:
         (lambda m: m.update(samples=True), "not a count"),
         (lambda m: m.update(version=99), "version 99"),
         (lambda m: m.update(format="other"), "not 'penstock'"),
+        (lambda m: m.pop("classes"), "the manifest lacks 'classes'"),
+        (lambda m: m.update(more=1), "the manifest has the unknown entry 'more'"),
+        (lambda m: m["shards"][0].pop("data"), "a shard lacks 'data'"),
+        (lambda m: m["shards"][0]["index"].pop("sha256"), "a file of a shard lacks 'sha256'"),
         (lambda m: m.update(shards={}), "shards is dict"),
         (lambda m: m.update(classes=[1, 2]), "an entry of classes is int"),
         (lambda m: m["shards"].append(m["shards"][0]), "but its shards have"),

@@ -11,6 +11,7 @@ from PIL import Image
 
 from images import make_pixels
 from penstock import Encode, Sample, open_dataset, open_source, pack_dataset
+from penstock.errors import SourceError
 from penstock.pack.encode import encode_sample
 
 
@@ -42,6 +43,19 @@ def test_jpegs_of_low_quality_are_smaller() -> None:
     sample = Sample("a", {"npy": out.getvalue()})
     low, high = (encode_sample(sample, Encode("jpg", quality=quality)) for quality in (10, 90))
     assert len(low["jpg"]) < len(high["jpg"]) / 2
+
+
+def test_an_image_of_the_same_name_is_not_overwritten() -> None:
+    out = io.BytesIO()
+    np.save(out, make_pixels(20, 30))
+    for fields in (
+        {"png": b"photo", "npy": out.getvalue()},
+        {"npy": out.getvalue(), "png": b"photo"},
+    ):
+        with pytest.raises(
+            SourceError, match="has a field png already, which its npy would become"
+        ):
+            encode_sample(Sample("a", fields), Encode("png"))
 
 
 def test_wrong_options_are_refused() -> None:

@@ -57,6 +57,10 @@ def test_the_index_is_these_rows(packed: Path) -> None:
 
 def test_the_manifest_is_this(packed: Path) -> None:
     manifest = json.loads((packed / "penstock.json").read_text())
+    assert list(manifest)[-1] == "sha256"
+    checksum = manifest.pop("sha256")
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    assert checksum == hashlib.sha256(text.encode()).hexdigest()
     index = manifest["shards"][0].pop("index")
     assert (index["file"], set(index)) == ("shard-000000.arrow", {"file", "bytes", "sha256"})
     assert manifest == {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import io
 import json
 import os
 import tempfile
@@ -16,15 +15,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 import penstock
 from images import encode
 from jpegs import OK
 from penstock._core import decode_jpeg
 from penstock.errors import PackError
-from penstock.pack.progress import Progress
-from penstock.pack.shrink import shrink_sample
+from penstock.pack.packer import PackSummary
+from penstock.pack.progress import Progress, Watcher
 from trees import digests, file_bytes, make_folder, untar
 
 
@@ -162,6 +160,41 @@ def test_bad_files_are_skipped_on_request_and_listed(folder: Path, tmp_path: Pat
     assert penstock.verify_dataset(tmp_path / "out") == []
 
 
+def test_what_a_skipping_pack_left_out_is_refused_without_skip(tmp_path: Path) -> None:
+    source, out = make_folder(tmp_path / "in"), tmp_path / "out"
+    (source / "class0" / "bad.jpg").write_bytes(b"no image")
+
+    def stop_at_ten(done: Progress) -> None:
+        if done.samples == 10:
+            raise KeyboardInterrupt
+
+    def pack(on_error: Any, watcher: Watcher | None = None) -> PackSummary:
+        return penstock.pack_dataset(
+            source,
+            out,
+            shard_size=3000,
+            order="source",
+            workers=1,
+            on_error=on_error,
+            watcher=watcher,
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        pack("skip", stop_at_ten)
+    assert (out / ".packing" / "shard-000001.json").exists(), "the bad file was left out already"
+    with pytest.raises(
+        PackError, match="1 of 16 files cannot be packed:\n  class0/bad.jpg: not an"
+    ):
+        pack("raise")
+    assert not out.exists()
+    assert pack("skip").samples == 15
+    with pytest.raises(
+        PackError, match="without 1 of 16 files.*\n  class0/bad.jpg: not an.*\n.*skip"
+    ):
+        pack("raise")
+    assert pack("skip").samples == 15
+
+
 def test_nothing_but_bad_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "in" / "c").mkdir(parents=True)
     (tmp_path / "in" / "c" / "x.jpg").write_bytes(b"no")
@@ -186,27 +219,6 @@ def test_kinds_heights_and_widths_are_in_the_index(tmp_path: Path) -> None:
     assert index["jpg.kind"].to_pylist() == ["baseline", "progressive", None]
     assert index["jpg.height"].to_pylist() == [10, 11, None]
     assert index["png.width"].to_pylist() == [None, None, 22]
-
-
-@pytest.mark.parametrize("shrink", [penstock.Shrink(short=40), penstock.Shrink(longest=60)])
-def test_shrinking_resizes_the_larger_images_only(tmp_path: Path, shrink: penstock.Shrink) -> None:
-    (tmp_path / "in" / "c").mkdir(parents=True)
-    small, large = encode(20, 30), encode(80, 120, format="PNG")
-    (tmp_path / "in" / "c" / "small.jpg").write_bytes(small)
-    (tmp_path / "in" / "c" / "large.png").write_bytes(large)
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "out", order="source", shrink=shrink)
-    first, second = penstock.open_dataset(tmp_path / "out")
-    assert second["jpg"] == small
-    with Image.open(io.BytesIO(first["jpg"])) as image:
-        assert (image.format, image.size) == ("JPEG", (60, 40))
-
-
-def test_shrunk_images_of_low_quality_are_smaller() -> None:
-    sample = penstock.Sample("a", {"jpg": encode(200, 300)})
-    low, high = (
-        shrink_sample(sample, penstock.Shrink(short=150, quality=quality)) for quality in (10, 90)
-    )
-    assert len(low["jpg"]) < len(high["jpg"]) / 2
 
 
 def test_progress_reaches_the_whole(folder: Path, tmp_path: Path) -> None:

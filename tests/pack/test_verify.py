@@ -49,6 +49,26 @@ def test_a_changed_index_is_found(packed: Path) -> None:
     assert [p.shard for p in penstock.verify_dataset(packed)] == ["shard-000000.arrow"]
 
 
+def test_a_changed_manifest_is_found_whatever_was_changed(tmp_path: Path) -> None:
+    penstock.pack_dataset(make_folder(tmp_path / "in", 2, 1), tmp_path / "out")
+    path = tmp_path / "out" / "penstock.json"
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        if not whole[position : position + 1].isspace():
+            flip(path, position)
+            with pytest.raises(penstock.CorruptError, match="penstock.json: "):
+                penstock.verify_dataset(tmp_path / "out")
+            path.write_bytes(whole)
+    assert penstock.verify_dataset(tmp_path / "out") == []
+
+
+def test_a_manifest_that_was_edited_by_hand_is_told_so(packed: Path) -> None:
+    path = packed / "penstock.json"
+    path.write_text(path.read_text().replace("class1", "cat"))
+    with pytest.raises(penstock.CorruptError, match="was changed after it was written"):
+        penstock.open_dataset(packed)
+
+
 def test_a_shard_that_is_cut_or_missing_is_found(packed: Path) -> None:
     cut = packed / "shard-000000.tar"
     cut.write_bytes(cut.read_bytes()[:3000])

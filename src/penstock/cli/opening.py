@@ -11,7 +11,7 @@ from penstock.errors import SourceError
 from penstock.formats.brace import has_braces
 from penstock.formats.detect import OPENERS, find_format, open_source
 from penstock.formats.source import Source
-from penstock.pack.manifest import NAME as MANIFEST
+from penstock.pack.manifest import find_dataset
 from penstock.read.dataset import Dataset, open_dataset
 from penstock.sample import Sample
 
@@ -51,7 +51,7 @@ class SourceView(Sequence[Sample]):
 def open_samples(path: Path, format: str | None) -> Dataset | SourceView:
     """The data set at `path`, or the source if it is none."""
     is_there = path.exists() or has_braces(str(path))
-    if not is_there or (format is None and (path.name == MANIFEST or (path / MANIFEST).is_file())):
+    if not is_there or (format is None and find_dataset(path) is not None):
         return open_dataset(path)
     name = format or find_format(path)[0]
     return SourceView(open_source(path, format=format), name)

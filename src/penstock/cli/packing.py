@@ -54,7 +54,7 @@ def pack(
     src: Annotated[
         Path,
         typer.Argument(
-            help="An image folder, a listing, or any other layout; see docs/formats.md."
+            help="An image folder, a listing, any other layout (see docs/formats.md), or a data set."
         ),
     ],
     dst: Annotated[Path, typer.Argument(help="The folder to make.")],
@@ -77,12 +77,14 @@ def pack(
         OnError, typer.Option(help="What to do with files that are no images.")
     ] = OnError.stop,
     resize_short: Annotated[
-        int | None, typer.Option(help="Shrink to this many pixels on the shorter side.")
+        int | None, typer.Option(help="Shrink photos to this many pixels on the shorter side.")
     ] = None,
     max_side: Annotated[
-        int | None, typer.Option(help="Shrink to this many pixels on the longer side.")
+        int | None, typer.Option(help="Shrink photos to this many pixels on the longer side.")
     ] = None,
-    quality: Annotated[int | None, typer.Option(help="JPEG quality of what is shrunk.")] = None,
+    quality: Annotated[
+        int | None, typer.Option(help="Quality of JPEGs that are shrunk, 90 if not said.")
+    ] = None,
     encode: Annotated[
         EncodeKind | None, typer.Option(help="Encode decoded arrays of pixels, without it kept.")
     ] = None,

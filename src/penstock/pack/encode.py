@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from PIL import Image
 
+from penstock.errors import SourceError
 from penstock.formats.arrays import decode_npy
 from penstock.sample import Sample
 
@@ -30,15 +31,23 @@ class Encode:
 
 
 def encode_sample(sample: Sample, encode: Encode) -> Sample:
-    """The sample with its arrays of pixels as images; other arrays stay what they are."""
-    fields = {}
+    """The sample with its arrays of pixels as images; other arrays stay what they are.
+
+    SourceError if a field has the name of the image already.
+    """
+    fields: dict[str, bytes] = {}
     for name, data in sample.items():
         head, _, last = name.rpartition(".")
         pixels = _read_pixels(data) if last == "npy" else None
+        image = f"{head}.{encode.kind}" if head else encode.kind
         if pixels is None:
             fields[name] = data
+        elif image in sample.fields:
+            raise SourceError(
+                f"has a field {image} already, which its {name} would become; encode it as another kind, or not"
+            )
         else:
-            fields[f"{head}.{encode.kind}" if head else encode.kind] = _encode(pixels, encode)
+            fields[image] = _encode(pixels, encode)
     return replace(sample, fields=fields)
 
 

@@ -1,15 +1,16 @@
 """The manifest `penstock.json`: what a data set consists of. It is written last and read first.
 
-A data set exists when its manifest does. Everything in it is checked when it is read, so that the
-rest of the code may trust a `Manifest`.
+A data set exists when its manifest does. Everything in it is checked when it is read, its own checksum
+first, so that the rest of the code may trust a `Manifest`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -56,10 +57,34 @@ class Manifest:
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
     """Writes it at one stroke: before, there is no data set; after, there is a whole one."""
-    content = {"format": "penstock", "version": VERSION, **asdict(manifest)}
+    content = _list_entries(manifest)
+    content["sha256"] = find_checksum(content)
     text = json.dumps(content, indent=1, ensure_ascii=False)
     # A class folder whose name is not UTF-8 has lone surrogates: \udcXX is how JSON writes them.
     write_durable(path, text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def digest_manifest(manifest: Manifest) -> str:
+    """Changes with anything that the manifest says, and so with any byte of files that it has the SHA-256 of."""
+    return find_checksum(_list_entries(manifest))
+
+
+def find_checksum(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of all entries but `sha256`, as JSON in ASCII with sorted keys and without spaces."""
+    rest = {name: value for name, value in content.items() if name != "sha256"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _list_entries(manifest: Manifest) -> dict[str, Any]:
+    return {"format": "penstock", "version": VERSION, **asdict(manifest)}
+
+
+def find_dataset(path: Path) -> Path | None:
+    """The folder of the data set that `path` names, be it by the folder or by its manifest."""
+    if path.name == NAME:
+        return path.parent
+    return path if (path / NAME).is_file() else None
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -78,7 +103,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise CorruptError(f"{path}: not a readable manifest: {error}") from None
     try:
         return _parse(content)
-    except CorruptError as error:
+    except (CorruptError, RecursionError) as error:
         raise CorruptError(f"{path}: {error}") from None
 
 
@@ -92,18 +117,22 @@ def _parse(content: object) -> Manifest:
         raise CorruptError(f"its format is {str(top.get('format'))[:40]!r}, not 'penstock'")
     if top.get("version") != VERSION:
         raise CorruptError(f"version {top.get('version')!r}; this Penstock reads version {VERSION}")
-    shards = [_parse_shard(s) for s in _expect(top.get("shards"), list, "shards")]
+    if top.get("sha256") != find_checksum(top):
+        raise CorruptError(
+            "it was changed after it was written: its checksum is not that of its entries; "
+            "take the original, or pack or index again"
+        )
+    _expect_entries(top, [*_names(Manifest), "format", "version", "sha256"], "the manifest")
+    shards = [_parse_shard(s) for s in _expect(top["shards"], list, "shards")]
     manifest = Manifest(
-        samples=_count(top.get("samples"), "samples"),
-        bytes=_count(top.get("bytes"), "bytes"),
-        fields=_strings(top.get("fields"), "fields"),
-        kinds={
-            k: _count(v, f"kinds.{k}") for k, v in _expect(top.get("kinds"), dict, "kinds").items()
-        },
-        classes=None if top.get("classes") is None else _strings(top["classes"], "classes"),
+        samples=_count(top["samples"], "samples"),
+        bytes=_count(top["bytes"], "bytes"),
+        fields=_strings(top["fields"], "fields"),
+        kinds={k: _count(v, f"kinds.{k}") for k, v in _expect(top["kinds"], dict, "kinds").items()},
+        classes=None if top["classes"] is None else _strings(top["classes"], "classes"),
         shards=shards,
-        root=_expect(top.get("root", "."), str, "root"),
-        recipe=_expect(top.get("recipe", {}), dict, "recipe"),
+        root=_expect(top["root"], str, "root"),
+        recipe=_expect(top["recipe"], dict, "recipe"),
     )
     if not shards:
         raise CorruptError("it lists no shards")
@@ -117,24 +146,24 @@ def _parse(content: object) -> Manifest:
 
 
 def _parse_shard(content: object) -> ShardRecord:
-    shard = _expect(content, dict, "a shard")
-    data = shard.get("data")
+    shard = _expect_entries(content, _names(ShardRecord), "a shard")
+    data = shard["data"]
     return ShardRecord(
-        samples=_count(shard.get("samples"), "samples of a shard"),
-        index=_parse_file(shard.get("index")),
+        samples=_count(shard["samples"], "samples of a shard"),
+        index=_parse_file(shard["index"]),
         data=None if data is None else _parse_file(data),
     )
 
 
 def _parse_file(content: object) -> FileRecord:
-    record = _expect(content, dict, "a file of a shard")
-    name = _expect(record.get("file"), str, "a file name")
+    record = _expect_entries(content, _names(FileRecord), "a file of a shard")
+    name = _expect(record["file"], str, "a file name")
     path = PurePosixPath(name)
     if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
         raise CorruptError(f"the file {name[:80]!r} is not below the data set")
-    digest = record.get("sha256")
+    digest = record["sha256"]
     digest = None if digest is None else _expect(digest, str, f"sha256 of {name}")
-    return FileRecord(name, _count(record.get("bytes"), f"bytes of {name}"), digest)
+    return FileRecord(name, _count(record["bytes"], f"bytes of {name}"), digest)
 
 
 def _expect(value: Any, kind: type | Callable[..., Any], what: str) -> Any:
@@ -142,6 +171,19 @@ def _expect(value: Any, kind: type | Callable[..., Any], what: str) -> Any:
         raise CorruptError(
             f"{what} is {type(value).__name__}, not {getattr(kind, '__name__', kind)}"
         )
+    return value
+
+
+def _names(record: type) -> list[str]:
+    return [entry.name for entry in fields(record)]
+
+
+def _expect_entries(value: Any, names: Sequence[str], what: str) -> Any:
+    """An object that has these entries and no others."""
+    found = set(_expect(value, dict, what))
+    if unlike := sorted(found.symmetric_difference(names)):
+        lacks = "lacks" if unlike[0] in names else "has the unknown entry"
+        raise CorruptError(f"{what} {lacks} {unlike[0][:40]!r}")
     return value
 
 

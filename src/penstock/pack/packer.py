@@ -32,9 +32,10 @@ from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
+from penstock.pack.packed import PackedSource, open_packed
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.recognise import find_changed, find_damaged
-from penstock.pack.rejected import read_rejected, write_rejected
+from penstock.pack.rejected import Rejected, read_rejected, write_rejected
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
 
@@ -96,7 +97,7 @@ def pack_dataset(
 ) -> PackSummary:
     """Packs a source of any layout, or the images that a CSV or JSON Lines `listing` names, into shards.
 
-    The layout is found by its content, unless `format` names it (see docs/formats.md). Encoded
+    A data set that is packed already is such a source, with all that its index knows. The layout is found by its content, unless `format` names it (see docs/formats.md). Encoded
     images go in as they are; decoded arrays as `.npy`, or as images if `encode` says how.
 
     Run again after it was killed, it goes on where it stopped and ends with the same bytes.
@@ -108,11 +109,22 @@ def pack_dataset(
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; it must be at least 1")
     if isinstance(source, (str, os.PathLike)):
-        if listing is None:
-            _check_outside(Path(source), Path(destination), format)
-        source = open_source(source, listing=listing, format=format)
+        source = _open(source, Path(destination), listing, format)
     check_column_names(source.columns.names)
     return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
+
+
+def _open(
+    path: str | os.PathLike[str],
+    destination: Path,
+    listing: str | os.PathLike[str] | None,
+    format: str | None,
+) -> Source:
+    if listing is None and format is None and (packed := open_packed(Path(path))) is not None:
+        return packed
+    if listing is None:
+        _check_outside(Path(path), destination, format)
+    return open_source(path, listing=listing, format=format)
 
 
 def _check_outside(source: Path, destination: Path, format: str | None) -> None:
@@ -201,7 +213,7 @@ class _Job:
         rows = self.shards[number]
         plan = self._plan_digest(rows)
         finished = ws.load_finished(workshop, number, plan)
-        if finished is not None:
+        if finished is not None and not (finished.rejected and self.options.on_error == "raise"):
             self.resumed += 1
             self.progress.add(len(rows), int(self.source.sizes[rows].sum()))
             return finished
@@ -249,7 +261,7 @@ class _Job:
             [source.names[row], int(source.sizes[row]), int(source.mtimes[row])] for row in rows
         ]
         known = [_known_before_reading(source, int(row)) for row in rows]
-        plan = [self._recipe(), str(source.columns), list(source.classes or ()), content, known]
+        plan = [self._recipe(), *_known_at_all(source), content, known]
         return hashlib.sha256(json.dumps(plan, default=str).encode()).hexdigest()
 
     def _recipe(self) -> dict[str, Any]:
@@ -263,7 +275,7 @@ class _Job:
         """What the manifest says of how the data set was made; equal for equal packs."""
         digest = hashlib.sha256()
         source = self.source
-        digest.update(json.dumps([str(source.columns), list(source.classes or ())]).encode())
+        digest.update(json.dumps(_known_at_all(source)).encode())
         for row, (name, size) in enumerate(zip(source.names, source.sizes, strict=True)):
             digest.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
             digest.update(json.dumps(_known_before_reading(source, row), default=str).encode())
@@ -301,6 +313,24 @@ def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
     )
 
 
+def _incomplete(job: _Job, destination: Path, manifest: Manifest, rejected: Rejected) -> PackError:
+    total = len(job.source.names)
+    lines = [f"  {printable(name)}: {reason}" for name, reason in rejected]
+    return PackError(
+        f"{destination}: already holds this data set, but without {total - manifest.samples} of "
+        f"{total} files, which cannot be packed:\n"
+        + "\n".join(lines)
+        + "\nMend or remove them and choose another folder, or take it as it is with on_error='skip' "
+        "(--on-error skip)."
+    )
+
+
+def _known_at_all(source: Source) -> list[Any]:
+    """Columns and classes of a source, and the digest of one that has checksums."""
+    digest = [source.digest] if isinstance(source, PackedSource) else []
+    return [str(source.columns), list(source.classes or ()), *digest]
+
+
 def _known_before_reading(source: Source, row: int) -> list[Any]:
     """Label and columns of a sample where a listing gives them; elsewhere they lie in its bytes."""
     labels, columns = getattr(source, "labels", None), getattr(source, "rows", None)
@@ -330,6 +360,8 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
             f"{destination}: already holds a data set, and {printable(changed)} changed after it was "
             "packed; choose another folder or remove it"
         )
+    if job.options.on_error == "raise" and manifest.samples < len(job.source.names):
+        raise _incomplete(job, destination, manifest, rejected)
     workshop = destination / ws.FOLDER
     if workshop.exists():
         with ws.open_workshop(destination):

@@ -58,9 +58,9 @@ def verify_dataset(
 
 def _check_shard(folder: Path, root: Path, shard: ShardRecord) -> Iterator[Problem]:
     name = shard.data.file if shard.data else shard.index.file
-    yield from _check_file(folder, shard.index)
+    yield from check_file(folder, shard.index)
     if shard.data is not None:
-        yield from _check_file(root, shard.data)
+        yield from check_file(root, shard.data)
     try:
         table = read_index(folder / shard.index.file, rows=shard.samples, data=shard.data)
     except CorruptError as error:
@@ -70,7 +70,8 @@ def _check_shard(folder: Path, root: Path, shard: ShardRecord) -> Iterator[Probl
         yield from _check_field(root, name, table, field)
 
 
-def _check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
+def check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
+    """What is wrong with a file as a whole: it is missing, or has another size or SHA-256."""
     path = folder / record.file
     if not path.is_file():
         yield Problem(record.file, "the file is missing")
