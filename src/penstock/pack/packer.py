@@ -97,8 +97,9 @@ def pack_dataset(
 ) -> PackSummary:
     """Packs a source of any layout, or the images that a CSV or JSON Lines `listing` names, into shards.
 
-    A data set that is packed already is such a source, with all that its index knows. The layout is found by its content, unless `format` names it (see docs/formats.md). Encoded
-    images go in as they are; decoded arrays as `.npy`, or as images if `encode` says how.
+    A data set that is packed already is such a source, with all that its index knows. The layout is found
+    by its content, unless `format` names it (see docs/formats.md). Encoded images go in as they are; decoded
+    arrays as `.npy`, or as images if `encode` says how.
 
     Run again after it was killed, it goes on where it stopped and ends with the same bytes.
     `watcher` is called with a `Progress` as work gets done, from worker threads, one at a time.

@@ -189,7 +189,7 @@ def _about_slow_path(bench: Bench, need: Need | None, cause: Cause) -> Finding |
             "`jpegtran -copy all` makes a progressive JPEG baseline without loss; then pack again."
         )
     elif cause is Cause.SLOW_PATH:
-        advice = "Pack them as JPEGs (penstock pack --resize-short re-encodes what it shrinks)."
+        advice = "Convert them to JPEG, if the loss is none for your training, and pack again."
     return Finding("slow path", says, advice)
 
 
