@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from pathlib import Path
@@ -10,10 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from formats.making import make_table, photos, write_arrow, write_parquet
-from penstock.errors import SourceChangedError, SourceError
+from formats.making import make_table, photos, write_arrow, write_parquet, write_tar
+from penstock import pack_dataset
+from penstock.errors import PenstockError, SourceChangedError, SourceError
 from penstock.formats.arrow_files import open_arrow
 from penstock.formats.parquet import open_parquet
+from penstock.formats.webdataset import open_webdataset
 
 
 def test_rows_have_the_bytes_label_and_columns_of_the_table(tmp_path: Path) -> None:
@@ -45,6 +48,49 @@ def test_text_labels_are_numbered_in_sorted_order(tmp_path: Path) -> None:
     source = open_parquet(tmp_path / "a.parquet")
     assert source.classes == ["cat", "dog"]
     assert [source.read(i).label for i in range(3)] == [1, 0, None]
+
+
+def write_paths(path: Path, *paths: str) -> Path:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = [{"bytes": b, "path": p} for b, p in zip(photos(len(paths)), paths, strict=True)]
+    pq.write_table(pa.table({"image": pa.array(rows, kind)}), path)
+    return path
+
+
+def test_paths_are_names_only_where_they_differ_without_their_first_slash(tmp_path: Path) -> None:
+    same = open_parquet(write_paths(tmp_path / "a.parquet", "/a.jpg", "a.jpg"))
+    assert list(same.names) == ["a/000000", "a/000001"]
+    other = open_parquet(write_paths(tmp_path / "b.parquet", "/a.jpg", "b.jpg"))
+    assert list(other.names) == ["a.jpg", "b.jpg"]
+
+
+def test_paths_without_a_suffix_can_be_packed_and_read_back(tmp_path: Path) -> None:
+    write_paths(tmp_path / "a.parquet", "train/img1", "val/img1", "val/.jpg")
+    pack_dataset(tmp_path / "a.parquet", tmp_path / "out", order="source")
+    tar = open_webdataset(tmp_path / "out/shard-000000.tar")
+    assert list(tar.names) == ["train/img1", "val/img1", "val/%2Ejpg"]
+
+
+def test_a_class_label_whose_column_is_gone_is_no_label(tmp_path: Path) -> None:
+    pq.write_table(make_table(photos(1)).drop_columns(["label"]), tmp_path / "a.parquet")
+    source = open_parquet(tmp_path / "a.parquet")
+    assert (source.classes, source.read(0).label) == (None, None)
+
+
+def test_a_full_temporary_folder_stops_the_job_and_rejects_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_parquet(tmp_path / "a.parquet", photos(4))
+    monkeypatch.setattr(os, "pwrite", fail)
+    with pytest.raises(PenstockError, match="No space left on device; set TMPDIR") as caught:
+        pack_dataset(tmp_path / "a.parquet", tmp_path / "out", on_error="skip")
+    assert not isinstance(caught.value, SourceError)
+    tar = write_tar(tmp_path / "a.tar.gz", {"a.jpg": photos(1)[0]})
+    with pytest.raises(PenstockError, match="No space left on device; set TMPDIR"):
+        open_webdataset(tar)
 
 
 def test_several_image_columns_are_several_fields(tmp_path: Path) -> None:

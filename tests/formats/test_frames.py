@@ -57,6 +57,13 @@ def test_a_wrong_line_is_an_error_that_names_it(tmp_path: Path, listing: str, re
         open_frames(make_videos(tmp_path, listing))
 
 
+def test_a_frame_that_is_a_pipe_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+    listing = make_videos(tmp_path, "7;a\n")
+    os.mkfifo(tmp_path / "7/00009.jpg")
+    with pytest.raises(SourceError, match="00009.jpg: not a regular file"):
+        open_frames(listing)
+
+
 def test_frames_that_change_after_listing_are_an_error(tmp_path: Path) -> None:
     source = open_frames(make_videos(tmp_path, "7;a\n"))
     os.utime(tmp_path / "7/00001.jpg", ns=(0, 1 << 62))

@@ -55,6 +55,8 @@ def test_names_and_bytes_are_those_that_went_in(tmp_path_factory, files: dict[st
 
 
 ERRORS = {
+    "concatenated.tar": "the archive ends here, and data follow",
+    "trailing-garbage.tar": "the archive ends here, and data follow",
     "zero-block-inside.tar": "single zero block",
     "truncated-data.tar": "the archive ends after",
     "truncated-header.tar": "ends inside a header",
@@ -83,6 +85,26 @@ ERRORS = {
 def test_a_broken_archive_is_an_error_and_not_a_short_one(shared: Path, name: str) -> None:
     with pytest.raises(SourceError, match=ERRORS[name]):
         scan(shared / "fixtures" / "hostile" / "tar" / name)
+
+
+@pytest.mark.parametrize("zeros", [0, 1 << 20])
+def test_data_behind_the_end_are_an_error_however_far_away(tmp_path: Path, zeros: int) -> None:
+    path = make_tar(tmp_path / "x.tar", {"a.jpg": b"x"}, tarfile.PAX_FORMAT)
+    whole = path.read_bytes()
+    path.write_bytes(whole + bytes(zeros))
+    assert len(scan(path)) == 1
+    path.write_bytes(whole + bytes(zeros) + whole)
+    with pytest.raises(SourceError, match="data follow.*tar --ignore-zeros"):
+        scan(path)
+
+
+def test_a_sparse_member_of_pax_is_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("GNUSparseFile.0/a.jpg")
+        info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
+        archive.addfile(info)
+    with pytest.raises(SourceError, match="sparse members are not supported"):
+        scan(tmp_path / "x.tar")
 
 
 def shown(name: str) -> str:

@@ -77,7 +77,9 @@ def find_layout(schema: pa.Schema) -> Layout:
     images = named or [f.name for f in schema if _is_bytes(f.type) or _is_struct(f.type)]
     if not images:
         raise SourceError(f"no column of encoded images among {schema.names!s:.200}")
-    classes = [n for n, f in features.items() if f.get("_type") == "ClassLabel"]
+    classes = [
+        n for n, f in features.items() if f.get("_type") == "ClassLabel" and n in schema.names
+    ]
     label = "label" if "label" in schema.names else classes[0] if len(classes) == 1 else None
     if label is not None and not _is_label(schema.field(label).type):
         _check_left_out(schema.field(label))
@@ -173,9 +175,11 @@ def number_labels(
 def name_rows(images: pa.ChunkedArray | None, stems: Sequence[str]) -> tuple[list[str], list[str]]:
     """(names, keys): the paths beside the images where every row has its own, else the numbered stems."""
     paths = [] if images is None else pc.struct_field(images, "path").to_pylist()
-    if paths and all(isinstance(p, str) and p for p in paths) and len(set(paths)) == len(paths):
+    if paths and all(isinstance(p, str) and p for p in paths):
         names = [path.lstrip("/") for path in paths]
-        if not any(part in ("", ".", "..") for name in names for part in name.split("/")):
+        if len(set(names)) == len(names) and not any(
+            part in ("", ".", "..") for name in names for part in name.split("/")
+        ):
             return names, unique_keys(names)
     return list(stems), make_keys(stems)
 

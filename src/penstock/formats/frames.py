@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -133,6 +134,9 @@ def _list_frames(folder: Path) -> tuple[list[str], int, int]:
     """(names in order, bytes in all, newest mtime) of the frames in a folder."""
     found = [e for e in os.scandir(folder) if e.name.lower().endswith(_SUFFIXES)]
     infos = [entry.stat() for entry in found]
+    for entry, info in zip(found, infos, strict=True):
+        if not stat.S_ISREG(info.st_mode):
+            raise SourceError(f"{entry.path}: not a regular file")
     size, newest = sum(i.st_size for i in infos), max((i.st_mtime_ns for i in infos), default=0)
     return sorted(entry.name for entry in found), size, newest
 

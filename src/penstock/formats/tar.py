@@ -17,7 +17,9 @@ BLOCK = 512
 _MAX_EXTENSION = 1 << 20  # of a pax header or a long name: far above any real one
 _REGULAR = b"\0" + b"07"
 _PASSED = {b"1": "a link", b"2": "a link", b"3": "a device", b"4": "a device", b"6": "a pipe"}
+_SPARSE = "sparse members are not supported; make the tar again without --sparse"
 _ZEROS = bytes(BLOCK)
+_PIECE = 1 << 20
 
 
 class Member(NamedTuple):
@@ -66,7 +68,7 @@ def scan_tar(fd: int, passed: list[str] | None = None) -> Iterator[Member]:
             if not path.endswith("/"):  # how the oldest archives mark a folder
                 yield Member(path, data, actual)
         elif kind == b"S":
-            raise SourceError(f"offset {position}: sparse members are not supported")
+            raise SourceError(f"offset {position}: {_SPARSE}")
         elif kind in _PASSED and passed is not None:
             passed.append(f"{path} ({_PASSED[kind]})")
         position = data + padded(actual)
@@ -74,13 +76,19 @@ def scan_tar(fd: int, passed: list[str] | None = None) -> Iterator[Member]:
 
 
 def _check_end(fd: int, position: int, end: int) -> None:
-    """Two zero blocks end an archive, or one that is the last; data after a lone one is damage."""
+    """Two zero blocks end an archive, or one that is the last; only zeros may follow."""
     following = os.pread(fd, BLOCK, position + BLOCK)
     if following and following != _ZEROS[: len(following)]:
         raise SourceError(
             f"offset {position}: a single zero block inside the archive, which goes on for "
             f"{end - position - BLOCK} bytes; other readers stop here without a word"
         )
+    for start in range(position + 2 * BLOCK, end, _PIECE):
+        if os.pread(fd, _PIECE, start).strip(b"\0"):
+            raise SourceError(
+                f"offset {position}: the archive ends here, and data follow, as where tars were joined "
+                "by `cat`; take them apart, or unpack it with `tar --ignore-zeros` and pack the files"
+            )
 
 
 def _check_header(header: bytes, position: int) -> tuple[bytes, int]:
@@ -126,6 +134,8 @@ def _apply_pax(
         if not len(digits) + 1 < length <= len(records) or records[length - 1 : length] != b"\n":
             raise SourceError(f"offset {position}: a pax record with a wrong length")
         key, _, value = records[len(digits) + 1 : length - 1].partition(b"=")
+        if key.startswith(b"GNU.sparse."):
+            raise SourceError(f"offset {position}: {_SPARSE}")
         if key == b"path":
             name = _decode(value)
         elif key == b"size":

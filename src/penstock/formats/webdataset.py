@@ -30,6 +30,7 @@ from penstock.formats.tar import Member, scan_tar
 from penstock.sample import Sample, field_name, is_video_field
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz")
+_UNREAD = (".tar.bz2", ".tar.lz4", ".tar.xz", ".tar.zst", ".tbz", ".tbz2", ".txz", ".tzst")
 FRAMES = ".frames.json"
 """The end of the member that has the sizes of a video's frames: see docs/formats.md."""
 
@@ -237,6 +238,7 @@ def find_tars(path: str | os.PathLike[str]) -> list[Path]:
         tars = [Path(name) for name in expand_braces(text)]
     elif os.path.isdir(text):
         tars = sorted(p for p in Path(text).iterdir() if p.name.endswith(SUFFIXES))
+        _check_all_read(text)
     else:
         tars = [Path(text)]
     for tar in tars:
@@ -245,6 +247,15 @@ def find_tars(path: str | os.PathLike[str]) -> list[Path]:
     if not tars:
         raise SourceError(f"{text}: no .tar files in it")
     return tars
+
+
+def _check_all_read(folder: str) -> None:
+    unread = sorted(name for name in os.listdir(folder) if name.endswith(_UNREAD))
+    if unread:
+        raise SourceError(
+            f"{folder}: {', '.join(map(printable, unread[:5]))}: such compressed tars are not read; "
+            "unpack them to .tar or .tar.gz, or name the tars that are wanted, as in x-{000..127}.tar"
+        )
 
 
 def find_root(tars: Sequence[Path]) -> Path:
