@@ -139,6 +139,32 @@ def test_an_arrow_offset_that_leads_outside_is_found_before_it_is_followed(tmp_p
         open_arrow(path)
 
 
+@pytest.mark.parametrize("state", [None, "{}", '{"_data_files": [{"filename": "data.arrow"}]}'])
+def test_caches_beside_saved_files_are_not_read(tmp_path: Path, state: str | None) -> None:
+    write_arrow(tmp_path / "data.arrow", photos(3))
+    write_arrow(tmp_path / "cache-0123.arrow", photos(3))
+    if state is not None:
+        (tmp_path / "state.json").write_text(state)
+    assert len(open_arrow(tmp_path).names) == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("[", "not as `save_to_disk` writes it"),
+        ('{"_data_files": [{"filename": "b.arrow"}]}', "'b.arrow', which is not beside it"),
+        ('{"_data_files": [{"filename": "../a.arrow"}]}', "which is not beside it"),
+        ('{"_indices_data_files": [{"filename": "i.arrow"}]}', "save it again after"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_an_error(tmp_path: Path, state: str, reason: str) -> None:
+    (tmp_path / "x").mkdir()
+    write_arrow(tmp_path / "a.arrow", photos(1))
+    (tmp_path / "x/state.json").write_text(state)
+    with pytest.raises(SourceError, match=f"state.json: .*{reason}"):
+        open_arrow(tmp_path / "x")
+
+
 def test_a_table_without_images_is_an_error(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match="no column of encoded images"):

@@ -21,12 +21,15 @@ import pyarrow as pa
 
 from penstock._core import crc32c
 from penstock.errors import SourceError
+from penstock.formats.brace import is_pattern, match_files
 from penstock.formats.datapoint import make_fields, parse_label
 from penstock.formats.keys import make_key
 from penstock.formats.lmdb import find_bytes
 from penstock.formats.plain import PlainFile
 from penstock.formats.sniff import sniff_image
 from penstock.formats.source import Located
+from penstock.formats.splits import check_one_split
+from penstock.formats.webdataset import find_root, name_below
 from penstock.sample import Sample
 
 _HEADER = 12
@@ -202,7 +205,9 @@ class TFRecordSource:
     @property
     def files(self) -> Mapping[str, Sequence[int]]:
         return {
-            file.path.name: range(*np.searchsorted(self.file_of, [k, k + 1]).tolist())
+            name_below(self.root, file.path): range(
+                *np.searchsorted(self.file_of, [k, k + 1]).tolist()
+            )
             for k, file in enumerate(self.records)
         }
 
@@ -225,7 +230,8 @@ class TFRecordSource:
         offsets = {
             n: int(self.offsets[i]) + place for n, place in places.items() if place is not None
         }
-        return Located(Sample(whole.key, fields, whole.label), file.path.name, offsets)
+        name = name_below(self.root, file.path)
+        return Located(Sample(whole.key, fields, whole.label), name, offsets)
 
     def _read_record(self, i: int) -> bytes:
         file, offset = self.records[int(self.file_of[i])], int(self.offsets[i])
@@ -236,27 +242,22 @@ class TFRecordSource:
 
 
 def open_tfrecord(path: str | os.PathLike[str]) -> TFRecordSource:
-    """The records of a file, or of all TFRecord files of a folder in the order of their names."""
-    path = Path(path)
-    paths = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
-    files: list[PlainFile] = []
-    ignored, names = [], []
+    """The records of a file, of those that a pattern names, or of all TFRecord files of a folder, sorted by name."""
+    files, ignored = _find_files(Path(path))
+    root = find_root([file.path for file in files])
+    names: list[str] = []
     file_of, offsets, sizes = array("i"), array("q"), array("q")
-    for candidate in paths:
-        file = PlainFile(candidate)
-        if path.is_dir() and not (file.is_packed or is_tfrecord(candidate)):
-            ignored.append(candidate.name)
-            continue
+    for k, file in enumerate(files):
+        name = name_below(root, file.path)
         for number, (offset, size) in enumerate(scan_records(file)):
-            file_of.append(len(files))
+            file_of.append(k)
             offsets.append(offset)
             sizes.append(size)
-            names.append(f"{candidate.name}/{number:06d}")
-        files.append(file)
+            names.append(f"{name}/{number:06d}")
     if not names:
         raise SourceError(f"{path}: no records in it")
     return TFRecordSource(
-        root=paths[0].parent,
+        root=root,
         records=files,
         file_of=np.array(file_of),
         offsets=np.array(offsets, np.int64),
@@ -264,3 +265,20 @@ def open_tfrecord(path: str | os.PathLike[str]) -> TFRecordSource:
         names=names,
         ignored=ignored,
     )
+
+
+def _find_files(path: Path) -> tuple[list[PlainFile], list[str]]:
+    """(the TFRecord files, names of the other files in a folder)."""
+    if is_pattern(path) or not path.is_dir():
+        return [PlainFile(p) for p in (match_files(path) if is_pattern(path) else [path])], []
+    files, ignored = [], []
+    for candidate in sorted(p for p in path.iterdir() if p.is_file()):
+        file = PlainFile(candidate)
+        if file.is_packed or is_tfrecord(candidate):
+            files.append(file)
+        else:
+            ignored.append(candidate.name)
+    if not files:
+        raise SourceError(f"{path}: no TFRecord files in it")
+    check_one_split(path, [file.path for file in files])
+    return files, ignored

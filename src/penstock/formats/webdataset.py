@@ -1,7 +1,7 @@
 """WebDataset tars: adjacent members that share a key are the fields of one sample.
 
 The key ends at the first dot of the base name, fields are suffixes in lower case, `cls` is the label.
-A path may be a tar, a folder of them, or a brace pattern; gzipped tars are unpacked to disk first.
+A path may be a tar, a folder of them, or a pattern; gzipped tars are unpacked to disk first.
 Stricter than its model: a damaged archive, a key that comes twice and a `cls` that is no whole number
 are errors, where WebDataset ends silently or hands out torn samples.
 """
@@ -21,11 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceError
-from penstock.formats.brace import expand_braces, has_braces
+from penstock.formats.brace import is_pattern, match_files
 from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.plain import PlainFile
 from penstock.formats.source import Located
+from penstock.formats.splits import check_one_split
 from penstock.formats.tar import Member, scan_tar
 from penstock.sample import Sample, field_name, is_video_field
 
@@ -232,13 +233,14 @@ def _scan(tar: PlainFile, passed: list[str]) -> Iterator[Group]:
 
 
 def find_tars(path: str | os.PathLike[str]) -> list[Path]:
-    """The tars that a path, a folder or a brace pattern stands for."""
+    """The tars that a path, a folder or a pattern stands for."""
     text = os.fspath(path)
-    if has_braces(text) and not os.path.exists(text):
-        tars = [Path(name) for name in expand_braces(text)]
+    if is_pattern(text):
+        tars = match_files(text)
     elif os.path.isdir(text):
         tars = sorted(p for p in Path(text).iterdir() if p.name.endswith(SUFFIXES))
         _check_all_read(text)
+        check_one_split(Path(text), tars)
     else:
         tars = [Path(text)]
     for tar in tars:
