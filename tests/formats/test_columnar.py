@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from formats.making import make_table, photos, write_arrow, write_parquet, write_tar
-from penstock import pack_dataset
+from penstock import open_dataset, pack_dataset
 from penstock.errors import PenstockError, SourceChangedError, SourceError
 from penstock.formats.arrow_files import open_arrow
 from penstock.formats.parquet import open_parquet
@@ -91,6 +92,48 @@ def test_a_full_temporary_folder_stops_the_job_and_rejects_no_rows(
     tar = write_tar(tmp_path / "a.tar.gz", {"a.jpg": photos(1)[0]})
     with pytest.raises(PenstockError, match="No space left on device; set TMPDIR"):
         open_webdataset(tar)
+
+
+MORNING = datetime(2020, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "value"),
+    [
+        (pa.array(["a"], pa.large_string()), pa.string(), "a"),
+        (pa.array(["a"], pa.string_view()), pa.string(), "a"),
+        (pa.array(["a"]).dictionary_encode(), pa.string(), "a"),
+        (pa.array([MORNING], pa.timestamp("us")), pa.timestamp("us"), MORNING),
+        (pa.array([None], pa.timestamp("ns")), pa.string(), None),
+        (
+            pa.array([1577934245000000006], pa.timestamp("ns")),
+            pa.string(),
+            "2020-01-02 03:04:05.000000006",
+        ),
+    ],
+    ids=["large", "view", "dictionary", "time", "null", "nanoseconds"],
+)
+def test_text_and_times_of_any_storage_are_columns(
+    tmp_path: Path, column: pa.Array, kind: pa.DataType, value: object
+) -> None:
+    table = pa.table({"image": photos(1), "x": column})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    for source in (open_parquet(tmp_path / "a.parquet"), open_arrow(tmp_path / "a.arrow")):
+        assert (source.columns, list(source.ignored)) == (pa.schema([("x", kind)]), [])
+        assert source.read(0).columns == {"x": value}
+    pack_dataset(tmp_path / "a.arrow", tmp_path / "out")
+    assert open_dataset(tmp_path / "out")[0].columns == {"x": value}
+
+
+def test_a_time_that_python_cannot_hold_spoils_its_row_only(tmp_path: Path) -> None:
+    times = pa.array([1 << 60, 0], pa.timestamp("ms"))
+    pq.write_table(pa.table({"image": photos(2), "x": times}), tmp_path / "a.parquet")
+    source = open_parquet(tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match="a column cannot be read"):
+        source.read(0)
+    assert source.read(1).columns == {"x": datetime(1970, 1, 1)}
 
 
 def test_several_image_columns_are_several_fields(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 A record is u64 length, u32 checksum of it, the data, u32 checksum of them (CRC-32C, masked). The data
 are a protobuf message, a map of names to lists of bytes, floats or integers. A byte string that
-begins like an image is a field (`jpg`, ...; with its name before it where there are several), the
+begins like an image is a field (`jpg`, ...; with its name before it where there are several), one that
+is not UTF-8 a field `<name>.bin`; of a list of them each has its number too (`views.0.jpg`). The
 label is `image/class/label`, `label` or `image/label`; all else goes into the field `json`.
 """
 
@@ -22,7 +23,7 @@ import pyarrow as pa
 from penstock._core import crc32c
 from penstock.errors import SourceError
 from penstock.formats.brace import is_pattern, match_files
-from penstock.formats.datapoint import make_fields, parse_label
+from penstock.formats.datapoint import join_field, make_fields, parse_label
 from penstock.formats.keys import make_key
 from penstock.formats.lmdb import find_bytes
 from penstock.formats.plain import PlainFile
@@ -163,24 +164,50 @@ def _signed(number: int) -> int:
 
 def make_example_sample(key: str, features: Mapping[str, list[Any]]) -> Sample:
     """The sample that an Example stands for."""
-    images: dict[str, Any] = {}
+    binary: dict[str, Any] = {}
     plain: dict[str, Any] = {}
     for name, values in features.items():
-        if len(values) == 1 and isinstance(values[0], bytes) and sniff_image(values[0]):
-            images[name] = values[0]
+        if any(map(_is_binary, values)):
+            several = {f"{name}.{k}": value for k, value in enumerate(values)}
+            binary |= {name: values[0]} if len(values) == 1 else several
         else:
             plain[name] = [_as_text(v) for v in values] if len(values) != 1 else _as_text(values[0])
+    images = {name: data for name, data in binary.items() if sniff_image(data)}
     if not images:
         raise SourceError(f"no encoded image among its features {sorted(features)!s:.200}")
-    labels = [name for name in _LABELS if isinstance(plain.get(name), (int, float, str))]
-    whole = [name for name in labels if isinstance(plain[name], int)]
+    other = {name: data for name, data in binary.items() if name not in images}
+    single = {n: v for n, v in {**plain, **other}.items() if not isinstance(v, list)}
+    labels = [name for name in _LABELS if name in single]
+    whole = [name for name in labels if isinstance(single[name], int)]
     label = next(iter(whole or labels), None)  # where there is no whole number, an error
-    number = None if label is None else parse_label(plain.pop(label))
-    return Sample(key, make_fields({**images, **plain}), number)
+    number = None if label is None else parse_label(single[label])
+    plain.pop(label or "", None)
+    return Sample(key, _join_fields(make_fields({**images, **plain}), other), number)
+
+
+def _join_fields(fields: dict[str, bytes], other: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The fields with the byte strings that are neither images nor text."""
+    for name, data in other.items():
+        field = join_field(f"{name}.bin", "bin")
+        if field in fields:
+            raise SourceError(f"two features are both called {field!r}")
+        fields[field] = data
+    return fields
+
+
+def _is_binary(value: Any) -> bool:
+    """Whether it is an image, or bytes that are no text."""
+    if not isinstance(value, bytes) or sniff_image(value):
+        return isinstance(value, bytes)
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _as_text(value: Any) -> Any:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+    return value.decode() if isinstance(value, bytes) else value
 
 
 @dataclass(frozen=True)
