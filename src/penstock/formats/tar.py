@@ -36,7 +36,10 @@ def padded(size: int) -> int:
 
 
 def scan_tar(fd: int, passed: list[str] | None = None) -> Iterator[Member]:
-    """The regular members of the open archive `fd` in order. Links and devices go to `passed`."""
+    """The regular members of the open archive `fd` in order, and of those that were joined to it by `cat`.
+
+    Links, devices and what lies behind the end go to `passed`.
+    """
     end = os.fstat(fd).st_size
     if end == 0:
         raise SourceError("not a tar archive: the file is empty")
@@ -47,7 +50,12 @@ def scan_tar(fd: int, passed: list[str] | None = None) -> Iterator[Member]:
         header = os.pread(fd, BLOCK, position)
         if header == _ZEROS:
             _check_end(fd, position, end)
-            return
+            position = _find_data(fd, position, end)
+            if not _is_header(fd, position):
+                if position < end and passed is not None:
+                    passed.append(f"{end - position} bytes behind the end")
+                return
+            continue
         kind, own_size = _check_header(header, position)
         data = position + BLOCK
         if kind in b"xgLK":
@@ -76,19 +84,30 @@ def scan_tar(fd: int, passed: list[str] | None = None) -> Iterator[Member]:
 
 
 def _check_end(fd: int, position: int, end: int) -> None:
-    """Two zero blocks end an archive, or one that is the last; only zeros may follow."""
+    """Two zero blocks end an archive, or one that is the last; data after a lone one is damage."""
     following = os.pread(fd, BLOCK, position + BLOCK)
     if following and following != _ZEROS[: len(following)]:
         raise SourceError(
             f"offset {position}: a single zero block inside the archive, which goes on for "
             f"{end - position - BLOCK} bytes; other readers stop here without a word"
         )
-    for start in range(position + 2 * BLOCK, end, _PIECE):
-        if os.pread(fd, _PIECE, start).strip(b"\0"):
-            raise SourceError(
-                f"offset {position}: the archive ends here, and data follow, as where tars were joined "
-                "by `cat`; take them apart, or unpack it with `tar --ignore-zeros` and pack the files"
-            )
+
+
+def _find_data(fd: int, position: int, end: int) -> int:
+    """The first block from `position` on that is not zero; the end if there is none."""
+    for start in range(position, end, _PIECE):
+        piece = os.pread(fd, _PIECE, start)
+        if rest := piece.lstrip(b"\0"):
+            return start + (len(piece) - len(rest)) // BLOCK * BLOCK
+    return end
+
+
+def _is_header(fd: int, position: int) -> bool:
+    try:
+        _check_header(os.pread(fd, BLOCK, position), position)
+    except SourceError:
+        return False
+    return True
 
 
 def _check_header(header: bytes, position: int) -> tuple[bytes, int]:
