@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from formats.making import make_table, photos, write_arrow, write_parquet
-from penstock.errors import SourceChangedError, SourceError
+from formats.making import make_table, photos, write_arrow, write_parquet, write_tar
+from penstock import open_dataset, pack_dataset
+from penstock.errors import PenstockError, SourceChangedError, SourceError
 from penstock.formats.arrow_files import open_arrow
 from penstock.formats.parquet import open_parquet
+from penstock.formats.webdataset import open_webdataset
 
 
 def test_rows_have_the_bytes_label_and_columns_of_the_table(tmp_path: Path) -> None:
@@ -45,6 +49,91 @@ def test_text_labels_are_numbered_in_sorted_order(tmp_path: Path) -> None:
     source = open_parquet(tmp_path / "a.parquet")
     assert source.classes == ["cat", "dog"]
     assert [source.read(i).label for i in range(3)] == [1, 0, None]
+
+
+def write_paths(path: Path, *paths: str) -> Path:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = [{"bytes": b, "path": p} for b, p in zip(photos(len(paths)), paths, strict=True)]
+    pq.write_table(pa.table({"image": pa.array(rows, kind)}), path)
+    return path
+
+
+def test_paths_are_names_only_where_they_differ_without_their_first_slash(tmp_path: Path) -> None:
+    same = open_parquet(write_paths(tmp_path / "a.parquet", "/a.jpg", "a.jpg"))
+    assert list(same.names) == ["a/000000", "a/000001"]
+    other = open_parquet(write_paths(tmp_path / "b.parquet", "/a.jpg", "b.jpg"))
+    assert list(other.names) == ["a.jpg", "b.jpg"]
+
+
+def test_paths_without_a_suffix_can_be_packed_and_read_back(tmp_path: Path) -> None:
+    write_paths(tmp_path / "a.parquet", "train/img1", "val/img1", "val/.jpg")
+    pack_dataset(tmp_path / "a.parquet", tmp_path / "out", order="source")
+    tar = open_webdataset(tmp_path / "out/shard-000000.tar")
+    assert list(tar.names) == ["train/img1", "val/img1", "val/%2Ejpg"]
+
+
+def test_a_class_label_whose_column_is_gone_is_no_label(tmp_path: Path) -> None:
+    pq.write_table(make_table(photos(1)).drop_columns(["label"]), tmp_path / "a.parquet")
+    source = open_parquet(tmp_path / "a.parquet")
+    assert (source.classes, source.read(0).label) == (None, None)
+
+
+def test_a_full_temporary_folder_stops_the_job_and_rejects_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_parquet(tmp_path / "a.parquet", photos(4))
+    monkeypatch.setattr(os, "pwrite", fail)
+    with pytest.raises(PenstockError, match="No space left on device; set TMPDIR") as caught:
+        pack_dataset(tmp_path / "a.parquet", tmp_path / "out", on_error="skip")
+    assert not isinstance(caught.value, SourceError)
+    tar = write_tar(tmp_path / "a.tar.gz", {"a.jpg": photos(1)[0]})
+    with pytest.raises(PenstockError, match="No space left on device; set TMPDIR"):
+        open_webdataset(tar)
+
+
+MORNING = datetime(2020, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "value"),
+    [
+        (pa.array(["a"], pa.large_string()), pa.string(), "a"),
+        (pa.array(["a"], pa.string_view()), pa.string(), "a"),
+        (pa.array(["a"]).dictionary_encode(), pa.string(), "a"),
+        (pa.array([MORNING], pa.timestamp("us")), pa.timestamp("us"), MORNING),
+        (pa.array([None], pa.timestamp("ns")), pa.string(), None),
+        (
+            pa.array([1577934245000000006], pa.timestamp("ns")),
+            pa.string(),
+            "2020-01-02 03:04:05.000000006",
+        ),
+    ],
+    ids=["large", "view", "dictionary", "time", "null", "nanoseconds"],
+)
+def test_text_and_times_of_any_storage_are_columns(
+    tmp_path: Path, column: pa.Array, kind: pa.DataType, value: object
+) -> None:
+    table = pa.table({"image": photos(1), "x": column})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    for source in (open_parquet(tmp_path / "a.parquet"), open_arrow(tmp_path / "a.arrow")):
+        assert (source.columns, list(source.ignored)) == (pa.schema([("x", kind)]), [])
+        assert source.read(0).columns == {"x": value}
+    pack_dataset(tmp_path / "a.arrow", tmp_path / "out")
+    assert open_dataset(tmp_path / "out")[0].columns == {"x": value}
+
+
+def test_a_time_that_python_cannot_hold_spoils_its_row_only(tmp_path: Path) -> None:
+    times = pa.array([1 << 60, 0], pa.timestamp("ms"))
+    pq.write_table(pa.table({"image": photos(2), "x": times}), tmp_path / "a.parquet")
+    source = open_parquet(tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match="a column cannot be read"):
+        source.read(0)
+    assert source.read(1).columns == {"x": datetime(1970, 1, 1)}
 
 
 def test_several_image_columns_are_several_fields(tmp_path: Path) -> None:
@@ -91,6 +180,32 @@ def test_an_arrow_offset_that_leads_outside_is_found_before_it_is_followed(tmp_p
     path.write_bytes(lying)
     with pytest.raises(SourceError, match="a.arrow"):
         open_arrow(path)
+
+
+@pytest.mark.parametrize("state", [None, "{}", '{"_data_files": [{"filename": "data.arrow"}]}'])
+def test_caches_beside_saved_files_are_not_read(tmp_path: Path, state: str | None) -> None:
+    write_arrow(tmp_path / "data.arrow", photos(3))
+    write_arrow(tmp_path / "cache-0123.arrow", photos(3))
+    if state is not None:
+        (tmp_path / "state.json").write_text(state)
+    assert len(open_arrow(tmp_path).names) == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("[", "not as `save_to_disk` writes it"),
+        ('{"_data_files": [{"filename": "b.arrow"}]}', "'b.arrow', which is not beside it"),
+        ('{"_data_files": [{"filename": "../a.arrow"}]}', "which is not beside it"),
+        ('{"_indices_data_files": [{"filename": "i.arrow"}]}', "save it again after"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_an_error(tmp_path: Path, state: str, reason: str) -> None:
+    (tmp_path / "x").mkdir()
+    write_arrow(tmp_path / "a.arrow", photos(1))
+    (tmp_path / "x/state.json").write_text(state)
+    with pytest.raises(SourceError, match=f"state.json: .*{reason}"):
+        open_arrow(tmp_path / "x")
 
 
 def test_a_table_without_images_is_an_error(tmp_path: Path) -> None:

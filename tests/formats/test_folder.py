@@ -86,6 +86,23 @@ def test_a_link_to_nowhere_is_listed_and_rejected_when_read(tmp_path: Path) -> N
         source.read(list(source.names).index("class0/gone.jpg"))
 
 
+@pytest.mark.parametrize("name", ["pipe.jpg", "link.jpg"])
+def test_what_is_no_file_is_ignored_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    make_folder(tmp_path / "in", classes=1, per_class=1)
+    os.mkfifo(tmp_path / "in/class0/pipe.jpg" if name == "pipe.jpg" else tmp_path / "pipe")
+    if name == "link.jpg":
+        (tmp_path / "in/class0/link.jpg").symlink_to(tmp_path / "pipe")
+    source = open_folder(tmp_path / "in")
+    assert (len(source.names), source.ignored) == (1, [f"class0/{name}"])
+
+
+def test_a_name_is_an_image_only_with_a_dot_before_its_suffix(tmp_path: Path) -> None:
+    for name in ("1.jpg", "jpg"):
+        (tmp_path / name).write_bytes(encode(8, 8))
+    source = open_folder(tmp_path)
+    assert (list(source.names), source.ignored) == (["1.jpg"], ["jpg"])
+
+
 def test_a_file_that_vanishes_or_changes_is_told_apart_from_a_bad_one(tmp_path: Path) -> None:
     make_folder(tmp_path, classes=1, per_class=3)
     source = open_folder(tmp_path)

@@ -42,6 +42,16 @@ def test_the_folder_may_be_named_beside_the_listing(tmp_path: Path) -> None:
     assert source.classes is None
 
 
+def test_an_empty_label_is_none_and_a_byte_order_mark_no_part_of_an_id(tmp_path: Path) -> None:
+    source = open_frames(make_videos(tmp_path, "\ufeff7;\n8;cat\n"))
+    assert (list(source.names), source.classes) == (["7", "8"], ["cat"])
+    assert [source.read(i).label for i in range(2)] == [None, 0]
+
+
+def test_a_number_with_zeros_before_it_is_a_name(tmp_path: Path) -> None:
+    assert open_frames(make_videos(tmp_path, "7;007\n8;7\n")).classes == ["007", "7"]
+
+
 @pytest.mark.parametrize(
     ("listing", "reason"),
     [
@@ -55,6 +65,13 @@ def test_the_folder_may_be_named_beside_the_listing(tmp_path: Path) -> None:
 def test_a_wrong_line_is_an_error_that_names_it(tmp_path: Path, listing: str, reason: str) -> None:
     with pytest.raises(SourceError, match=reason):
         open_frames(make_videos(tmp_path, listing))
+
+
+def test_a_frame_that_is_a_pipe_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+    listing = make_videos(tmp_path, "7;a\n")
+    os.mkfifo(tmp_path / "7/00009.jpg")
+    with pytest.raises(SourceError, match="00009.jpg: not a regular file"):
+        open_frames(listing)
 
 
 def test_frames_that_change_after_listing_are_an_error(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -64,6 +65,81 @@ def test_mistakes_in_a_listing_are_named(flat: Path, text: str, reason: str) -> 
     (flat / "list.csv").write_text(text)
     with pytest.raises(SourceError, match=reason):
         open_listing(flat / "list.csv")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["00012", "00007"], pa.string()),
+        (["NA", "null"], pa.string()),
+        (["0x0F", "0xAB"], pa.string()),
+        (["2021-03-04", "2021-03-05"], pa.string()),
+        (["true", "false"], pa.string()),
+        (["12345678901234567890", "1"], pa.string()),
+        (["9007199254740993", "0.5"], pa.string()),
+        (["nan", "1e400"], pa.string()),
+        (["1e400", "1.5"], pa.string()),
+        (["+1", "-0"], pa.string()),
+        (["-12", "0"], pa.int64()),
+        (["-12", "0.25"], pa.float64()),
+        (["1e-05", "1.10"], pa.float64()),
+    ],
+    ids=lambda value: str(value),
+)
+def test_text_becomes_numbers_only_where_nothing_is_lost(
+    flat: Path, values: list[str], kind: pa.DataType
+) -> None:
+    a, b = values
+    (flat / "list.csv").write_text(f"path,x\na.jpg,{a}\nb.jpg,{b}\nc.jpg,\n")
+    source = open_listing(flat / "list.csv")
+    assert source.columns == pa.schema([("x", kind)])
+    read = {pa.string(): str, pa.int64(): int, pa.float64(): float}[kind]
+    assert [row["x"] for row in source.rows] == [read(a), read(b), None]
+
+
+def test_labels_that_look_like_nothing_or_have_zeros_before_them_are_names(flat: Path) -> None:
+    (flat / "list.csv").write_text("path,label\na.jpg,001\nb.jpg,NA\nc.jpg,null\n")
+    source = open_listing(flat / "list.csv")
+    assert (source.classes, list(source.labels)) == (["001", "NA", "null"], [0, 1, 2])
+
+
+def test_json_lines_keep_the_types_that_json_has(flat: Path) -> None:
+    rows = [
+        {"path": "a.jpg", "label": "2021-03-04", "x": "007", "n": 1, "f": 1, "s": {"a": 1}},
+        {"path": "b.jpg", "label": "2021-03-05", "x": "", "f": 0.5, "s": {"b": [1]}, "t": True},
+    ]
+    (flat / "list.jsonl").write_text("\ufeff" + "\r\n\n".join(map(json.dumps, rows)))
+    source = open_listing(flat / "list.jsonl")
+    assert source.classes == ["2021-03-04", "2021-03-05"]
+    assert list(source.rows) == [
+        {"x": "007", "n": 1, "f": 1.0, "s": {"a": 1, "b": None}, "t": None},
+        {"x": "", "n": None, "f": 0.5, "s": {"a": None, "b": [1]}, "t": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (
+            '{"path": "b.jpg", "x": 12345678901234567890}',
+            "line 2: 12345678901234567890 does not fit",
+        ),
+        ('{"path": "b.jpg", "x": -9' + "9" * 5000 + "}", "line 2: -9{39} does not fit"),
+        ('{"path": "b.jpg", "x": 1, "x": 2}', "line 2: a name comes twice"),
+        ('["b.jpg"]', "line 2: it is a list, not an object"),
+        ('{"path": ', "line 2: Expecting value"),
+        ("[" * 100_000, "line 2: maximum recursion"),
+        ('{"path": "b.jpg", "x": "1"}', "the values of 'x' have no common type"),
+        ('{"path": "b.jpg", "y": "\\ud800"}', "'y' have no common type"),
+        ('{"path": "\xff.jpg"}', "not all UTF-8"),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_mistakes_in_json_lines_are_named(flat: Path, line: str, reason: str) -> None:
+    text = '{"path": "a.jpg", "x": 1}\n' + line
+    (flat / "list.jsonl").write_bytes(text.encode("latin-1"))
+    with pytest.raises(SourceError, match=reason):
+        open_listing(flat / "list.jsonl")
 
 
 def test_two_listings_in_a_folder_are_ambiguous(flat: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,16 @@ def test_plain_names_stay_as_they_are() -> None:
 
 def test_files_that_share_a_stem_keep_their_suffix_in_the_key() -> None:
     assert unique_keys(["a.jpg", "a.png", "b.jpg"]) == ["a%2Ejpg", "a%2Epng", "b"]
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "suffix"),
+    [("train/img1", "train/img1", ""), ("dir/.jpg", "dir/%2Ejpg", "jpg"), ("jpg", "jpg", "")],
+)
+def test_a_name_without_stem_or_suffix_is_the_last_part_of_its_key(
+    path: str, key: str, suffix: str
+) -> None:
+    assert split_path(path) == (key, suffix)
 
 
 def test_a_stem_that_looks_like_such_a_key_is_told_apart() -> None:

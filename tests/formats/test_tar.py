@@ -85,6 +85,28 @@ def test_a_broken_archive_is_an_error_and_not_a_short_one(shared: Path, name: st
         scan(shared / "fixtures" / "hostile" / "tar" / name)
 
 
+@pytest.mark.parametrize("zeros", [0, 1 << 20])
+def test_a_joined_tar_goes_on_and_garbage_behind_the_end_is_said(
+    tmp_path: Path, zeros: int
+) -> None:
+    path = make_tar(tmp_path / "x.tar", {"a.jpg": b"x"}, tarfile.PAX_FORMAT)
+    more = make_tar(tmp_path / "y.tar", {"b.jpg": b"yy"}, tarfile.PAX_FORMAT).read_bytes()
+    path.write_bytes(path.read_bytes() + bytes(zeros) + more + bytes(zeros) + b"garbage")
+    passed: list[str] = []
+    with open(path, "rb") as file:
+        assert [m.name for m in scan_tar(file.fileno(), passed)] == ["a.jpg", "b.jpg"]
+    assert passed == ["7 bytes behind the end"]
+
+
+def test_a_sparse_member_of_pax_is_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("GNUSparseFile.0/a.jpg")
+        info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
+        archive.addfile(info)
+    with pytest.raises(SourceError, match="sparse members are not supported"):
+        scan(tmp_path / "x.tar")
+
+
 def shown(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 

@@ -57,6 +57,34 @@ def test_several_images_are_several_fields(tmp_path: Path) -> None:
     assert (sample["left.jpg"], sample["right.jpg"], sample.label) == (left, right, None)
 
 
+def test_bytes_that_are_no_text_are_fields_of_their_own(tmp_path: Path) -> None:
+    image = photos(1)[0]
+    example = {
+        "image": image,
+        "a/raw": b"\xff\0",
+        "text": b"\\xff caf\xc3\xa9",
+        "n": [b"x", b"\xfe"],
+    }
+    source = open_tfrecord(write(tmp_path, example))
+    sample = source.read(0)
+    assert json.loads(sample["json"]) == {"text": "\\xff café"}
+    rest = {name: data for name, data in sample.items() if name != "json"}
+    assert rest == {"jpg": image, "a_raw.bin": b"\xff\0", "n.0.bin": b"x", "n.1.bin": b"\xfe"}
+    assert dict(source.locate(0).sample) == rest
+
+
+def test_a_list_of_images_is_a_field_for_each(tmp_path: Path) -> None:
+    one, two, small = photos(3)
+    sample = open_tfrecord(write(tmp_path, {"views": [one, two], "thumb": small})).read(0)
+    assert dict(sample) == {"views.0.jpg": one, "views.1.jpg": two, "thumb.jpg": small}
+
+
+def test_two_features_that_would_be_one_field_are_an_error(tmp_path: Path) -> None:
+    example = {"image": photos(1)[0], "a/b": b"\xff", "a_b": b"\xfe"}
+    with pytest.raises(SourceError, match="two features are both called 'a_b.bin'"):
+        open_tfrecord(write(tmp_path, example)).read(0)
+
+
 def test_a_record_without_an_image_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"no encoded image among its features \['label'\]"):
         open_tfrecord(write(tmp_path, {"label": 1})).read(0)
@@ -107,7 +135,7 @@ def test_gzipped_records_are_read_but_not_indexed(tmp_path: Path) -> None:
         source.locate(0)
 
 
-@pytest.mark.parametrize("label", [b"cat", 0.5])
+@pytest.mark.parametrize("label", [b"cat", 0.5, b"\xff"])
 def test_a_label_that_is_no_whole_number_is_an_error(tmp_path: Path, label: object) -> None:
     image = photos(1)[0]
     with pytest.raises(SourceError, match="not a whole number"):

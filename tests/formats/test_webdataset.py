@@ -43,7 +43,7 @@ def test_a_pattern_that_names_a_missing_tar_is_an_error(shared: Path) -> None:
 
 
 READABLE = {  # tar: samples, of those without an error
-    "base256-ok": 2, "concatenated": 3, "contiguous-and-unknown-types": 2, "good": 6, "links": 2,
+    "base256-ok": 2, "concatenated": 6, "contiguous-and-unknown-types": 2, "good": 6, "links": 2,
     "name-case": 2, "name-noext": 1, "no-eof-blocks": 6, "one-zero-block": 6, "size-base256-ok": 2,
     "trailing-garbage": 6, "truncated-padding": 6, "missing-fields": 4, "many-fields": 1,
 }  # fmt: skip
@@ -118,6 +118,14 @@ def test_names_without_a_suffix_are_said_and_a_leading_dot_is_no_part_of_a_key(
     penstock.index_dataset(tar)
     assert "1 members are no files, or have no suffix" in caplog.text
     assert [sample.key for sample in penstock.open_dataset(tmp_path)] == ["c/1"]
+
+
+def test_a_folder_with_tars_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    write_tar(tmp_path / "x.tar", {"a.jpg": photos(1)[0]})
+    (tmp_path / "y.tar.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    with pytest.raises(SourceError, match="y.tar.zst: such compressed tars are not read; unpack"):
+        open_source(tmp_path)
+    assert len(open_source(tmp_path / "{x}.tar").names) == 1
 
 
 def test_a_tar_of_tars_is_refused(tmp_path: Path) -> None:

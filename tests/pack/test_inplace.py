@@ -86,6 +86,7 @@ def test_hostile_tars_are_named_errors_and_leave_no_manifest(
 
 READABLE = {
     "good.tar": 6, "no-eof-blocks.tar": 6, "one-zero-block.tar": 6, "trailing-garbage.tar": 6,
+    "concatenated.tar": 6,
     "name-absolute.tar": 2, "name-dotdot.tar": 3, "name-noext.tar": 1,
     "name-dots.tar": 2, "name-case.tar": 2, "links.tar": 2, "missing-fields.tar": 4,
     "bad-images.tar": 12, "many-fields.tar": 1, "pax-bad-utf8.tar": 3, "symlink-then-through.tar": 1,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import overload
 
 from penstock.errors import SourceError
-from penstock.formats.brace import has_braces
+from penstock.formats.brace import is_pattern
 from penstock.formats.detect import OPENERS, find_format, open_source
 from penstock.formats.source import Source
 from penstock.pack.manifest import find_dataset
@@ -50,7 +50,7 @@ class SourceView(Sequence[Sample]):
 
 def open_samples(path: Path, format: str | None) -> Dataset | SourceView:
     """The data set at `path`, or the source if it is none."""
-    is_there = path.exists() or has_braces(str(path))
+    is_there = path.exists() or is_pattern(path)
     if not is_there or (format is None and find_dataset(path) is not None):
         return open_dataset(path)
     name = format or find_format(path)[0]

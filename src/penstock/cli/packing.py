@@ -128,9 +128,7 @@ def _report_rejected(summary: PackSummary) -> None:
     if summary.ignored:
         shown = ", ".join(printable(name) for name in summary.ignored[:_SHOWN])
         more = ", ..." if len(summary.ignored) > _SHOWN else ""
-        say(
-            f"ignored {len(summary.ignored)} files that are not part of the data set: {shown}{more}"
-        )
+        say(f"ignored {len(summary.ignored)}, as no part of the data set: {shown}{more}")
 
 
 def _summary_json(summary: PackSummary) -> dict[str, object]:

@@ -6,6 +6,7 @@ reading touches a row's bytes and no more.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.brace import is_pattern, match_files
 from penstock.formats.columnar import (
     RowSource,
     find_layout,
@@ -22,7 +24,10 @@ from penstock.formats.columnar import (
     name_rows,
     number_labels,
 )
+from penstock.formats.splits import check_one_split
 from penstock.sample import Sample
+
+_STATE = "state.json"  # in which `save_to_disk` names its files
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,13 @@ class ArrowSource(RowSource):
 
 
 def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
-    """The rows of an Arrow file, or of all `.arrow` files in a folder, in the order of their names."""
+    """The rows of an Arrow file, of those that a pattern names, or of a folder.
+
+    A folder's files are those that its `state.json` names, or else all `.arrow` files but the caches
+    of `datasets`, in the order of their names.
+    """
     path = Path(path)
-    files = sorted(path.glob("*.arrow")) if path.is_dir() else [path]
-    if not files:
-        raise SourceError(f"{path}: no .arrow files in it")
+    files = _find_files(path)
     tables, states, stems = [], [], []
     for file in files:
         tables.append(_map_table(file))
@@ -80,6 +87,41 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
         labels=labels,
         classes=classes,
     )
+
+
+def _find_files(path: Path) -> list[Path]:
+    if is_pattern(path):
+        return match_files(path)
+    if not path.is_dir():
+        return [path]
+    if (path / _STATE).is_file() and (names := _read_state(path / _STATE)):
+        return [path / name for name in names]
+    files = sorted(p for p in path.glob("*.arrow") if not p.name.startswith("cache-"))
+    if not files:
+        raise SourceError(f"{path}: no .arrow files in it")
+    check_one_split(path, files)
+    return files
+
+
+def _read_state(path: Path) -> list[str]:
+    """The data files that a `state.json` names, if it does."""
+    try:
+        state = json.loads(path.read_bytes())
+        names = [entry["filename"] for entry in state.get("_data_files") or ()]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise SourceError(f"{path}: not as `save_to_disk` writes it: {error!r:.100}") from None
+    for name in names:
+        if (
+            not isinstance(name, str)
+            or Path(name).name != name
+            or not (path.parent / name).is_file()
+        ):
+            raise SourceError(f"{path}: names the file {name!r:.100}, which is not beside it")
+    if state.get("_indices_data_files"):
+        raise SourceError(
+            f"{path}: its rows are picked by a table of indices; save it again after flatten_indices()"
+        )
+    return names
 
 
 def _map_table(path: Path) -> pa.Table:

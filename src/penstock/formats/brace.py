@@ -1,8 +1,11 @@
-"""Brace patterns, as WebDataset's users write them: `train-{000000..000127}.tar`, `{train,val}.tar`."""
+"""Patterns of files: braces as WebDataset's users write them, `train-{000000..000127}.tar`, and `train-*`."""
 
 from __future__ import annotations
 
+import glob
+import os
 import re
+from pathlib import Path
 
 from penstock.errors import SourceError
 
@@ -11,9 +14,24 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MAX_NAMES = 1_000_000
 
 
-def has_braces(text: str) -> bool:
-    """Whether the text is a pattern."""
-    return _BRACES.search(text) is not None
+def is_pattern(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a pattern, and not the name of something that is there."""
+    text = os.fspath(path)
+    is_one = _BRACES.search(text) is not None or glob.has_magic(text)
+    return is_one and not os.path.exists(text)
+
+
+def match_files(pattern: str | os.PathLike[str]) -> list[Path]:
+    """The files that a pattern stands for, in its order, those of a `*` sorted. SourceError if one is missing."""
+    files: list[Path] = []
+    for name in expand_braces(os.fspath(pattern)):
+        found = sorted(glob.glob(name)) if is_pattern(name) else [name]
+        if not found or not all(map(os.path.isfile, found)):
+            raise SourceError(f"{name}: no such file")
+        files += map(Path, found)
+    if len(set(files)) < len(files):
+        raise SourceError(f"{pattern}: names a file twice")
+    return files
 
 
 def expand_braces(text: str) -> list[str]:

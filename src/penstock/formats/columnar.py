@@ -3,7 +3,8 @@
 An image column is one of encoded bytes, or of {bytes, path}. One such column is the field `jpg`,
 `png`, ...; several have their column's name before it. `label` is a column of that name, or the only
 class label; its names come from the features that Hugging Face notes in the schema, or from text
-labels in sorted order. Other flat columns become columns of the index, nested ones are left out.
+labels in sorted order. Other columns of numbers, text and times become columns of the index; nested ones
+and binary ones are left out.
 """
 
 from __future__ import annotations
@@ -66,7 +67,10 @@ class RowSource:
     def make_sample(self, i: int, images: Mapping[str, object]) -> Sample:
         """The images of a row with what its other columns say."""
         label = None if self.labels is None else self.labels[i].as_py()
-        columns = {name: self.table[name][i].as_py() for name in self.columns.names}
+        try:
+            columns = {name: _take_value(self.table[name][i]) for name in self.columns.names}
+        except (ValueError, OverflowError) as error:  # a time or zone that Python does not have
+            raise SourceError(f"a column cannot be read: {error!s:.100}") from None
         return Sample(self.keys[i], _make_fields(images), label, columns)
 
 
@@ -77,7 +81,9 @@ def find_layout(schema: pa.Schema) -> Layout:
     images = named or [f.name for f in schema if _is_bytes(f.type) or _is_struct(f.type)]
     if not images:
         raise SourceError(f"no column of encoded images among {schema.names!s:.200}")
-    classes = [n for n, f in features.items() if f.get("_type") == "ClassLabel"]
+    classes = [
+        n for n, f in features.items() if f.get("_type") == "ClassLabel" and n in schema.names
+    ]
     label = "label" if "label" in schema.names else classes[0] if len(classes) == 1 else None
     if label is not None and not _is_label(schema.field(label).type):
         _check_left_out(schema.field(label))
@@ -89,7 +95,7 @@ def find_layout(schema: pa.Schema) -> Layout:
         images=images,
         label=label,
         class_names=names if isinstance(names, list) and names else None,
-        columns=pa.schema([pa.field(f.name, f.type) for f in flat]),
+        columns=pa.schema([pa.field(f.name, _index_type(f.type)) for f in flat]),
         ignored=[f"column {f.name}" for f in rest if f not in flat],
     )
 
@@ -143,8 +149,26 @@ def _check_left_out(column: pa.Field) -> None:
 
 
 def _is_flat(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_boolean)
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    types = pa.types
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_timestamp, _is_text)
     return any(test(kind) for test in tests)
+
+
+def _index_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column in the index: text is text however it was stored."""
+    is_text = pa.types.is_dictionary(kind) or _is_text(kind) or _is_nanoseconds(kind)
+    return pa.string() if is_text else kind
+
+
+def _is_nanoseconds(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
+
+
+def _take_value(value: pa.Scalar) -> Any:
+    """A value for the index. Nanoseconds are ISO text: Python's times end at microseconds."""
+    return (value.cast(pa.string()) if _is_nanoseconds(value.type) else value).as_py()
 
 
 def number_labels(
@@ -173,9 +197,11 @@ def number_labels(
 def name_rows(images: pa.ChunkedArray | None, stems: Sequence[str]) -> tuple[list[str], list[str]]:
     """(names, keys): the paths beside the images where every row has its own, else the numbered stems."""
     paths = [] if images is None else pc.struct_field(images, "path").to_pylist()
-    if paths and all(isinstance(p, str) and p for p in paths) and len(set(paths)) == len(paths):
+    if paths and all(isinstance(p, str) and p for p in paths):
         names = [path.lstrip("/") for path in paths]
-        if not any(part in ("", ".", "..") for name in names for part in name.split("/")):
+        if len(set(names)) == len(names) and not any(
+            part in ("", ".", "..") for name in names for part in name.split("/")
+        ):
             return names, unique_keys(names)
     return list(stems), make_keys(stems)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.errors import SourceError
 from penstock.formats.arrow_files import open_arrow
-from penstock.formats.brace import has_braces
+from penstock.formats.brace import is_pattern, match_files
 from penstock.formats.files import is_file, is_folder, is_image_name
 from penstock.formats.folder import open_folder
 from penstock.formats.frames import is_frame_listing, open_frames
@@ -69,8 +69,8 @@ def open_source(
 
 def find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[str]]:
     """(format, path to open) of what lies at `path`: a listing may be the only file of a folder."""
-    if has_braces(os.fspath(path)) and not os.path.exists(path):
-        return "webdataset", path
+    if is_pattern(path):
+        return _look_at_matches(path), path
     path = Path(path)
     if not path.exists():
         raise SourceError(f"{path}: no such file or directory")
@@ -84,6 +84,17 @@ def find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[st
             f"{path}: no layout that is known; say which one with --format ({', '.join(OPENERS)})"
         )
     return name, path
+
+
+def _look_at_matches(pattern: str | os.PathLike[str]) -> str:
+    """The layout of the first file; the opener finds out whether the others have it too."""
+    name = _look_at_file(match_files(pattern)[0])
+    if name not in ("arrow", "parquet", "tfrecord", "webdataset"):
+        raise SourceError(
+            f"{pattern}: patterns are for tars, Parquet, Arrow and TFRecord files, and the first is none; "
+            "say which one with --format"
+        )
+    return name
 
 
 def _look_at_file(path: Path) -> str | None:

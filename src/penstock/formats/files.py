@@ -29,7 +29,8 @@ MISSING = -2
 
 def is_image_name(name: str) -> bool:
     """Whether a file name has the suffix of an image."""
-    return name.rpartition(".")[2].lower() in SUFFIXES
+    _, dot, suffix = name.rpartition(".")
+    return bool(dot) and suffix.lower() in SUFFIXES
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:

@@ -7,6 +7,7 @@ directories is one of unlabelled images. Symbolic links are followed; loops are 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,8 +44,9 @@ def _list_images(root: Path, classes: list[str]) -> tuple[list[tuple[str, int, i
     ignored: list[str] = []
     for name, entry in _walk(os.fspath(root), "", frozenset()):
         beside_classes = bool(classes) and "/" not in name
-        if is_image_name(name) and not beside_classes:
-            found.append((name, *_stat(entry)))
+        state = _stat(entry) if is_image_name(name) and not beside_classes else None
+        if state is not None:
+            found.append((name, *state))
         else:
             ignored.append(name)
     found.sort(key=lambda entry: _sort_key(entry[0]))
@@ -60,7 +62,7 @@ def _sort_key(name: str) -> str:
 def _walk(
     path: str, prefix: str, above: frozenset[tuple[int, int]]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Regular files below `path` by their relative names; `above` are the directories on the way."""
+    """All but directories below `path` by their relative names; `above` are the directories on the way."""
     info = os.stat(path)
     here = (info.st_dev, info.st_ino)
     if here in above:
@@ -71,16 +73,17 @@ def _walk(
                 continue
             if is_folder(entry):
                 yield from _walk(entry.path, f"{prefix}{entry.name}/", above | {here})
-            elif entry.is_symlink() or entry.is_file():
+            else:
                 yield prefix + entry.name, entry
 
 
-def _stat(entry: os.DirEntry[str]) -> tuple[int, int]:
+def _stat(entry: os.DirEntry[str]) -> tuple[int, int] | None:
+    """(size, mtime); None if it is no file: a pipe, say, would keep its reader waiting for ever."""
     try:
         info = entry.stat()
     except OSError:
         return 0, UNREADABLE  # a dangling link: listed, and rejected with its reason when read
-    return info.st_size, info.st_mtime_ns
+    return (info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else None
 
 
 def _is_hidden(name: str) -> bool:

@@ -1,13 +1,15 @@
 """20BN's way of keeping videos: a CSV of `id;label` lines, and a folder of JPEG frames per id.
 
 A video is one sample with the field `mjpg`, its frames in the order of their file names. Labels are
-whole numbers as they are, or names numbered in sorted order; a line of an id alone is unlabelled.
+whole numbers as they are, or names numbered in sorted order (`007` is a name); an id with an empty
+label or none is unlabelled.
 """
 
 from __future__ import annotations
 
 import csv
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -33,7 +35,7 @@ def is_frame_listing(path: Path) -> bool:
     except OSError:
         return False
     head, semicolon, _ = line.partition(b";")
-    is_heading = head.decode("utf-8", "replace") in PATH_COLUMNS  # of a listing
+    is_heading = head.decode("utf-8-sig", "replace") in PATH_COLUMNS  # of a listing
     return bool(semicolon) and b"," not in head and not is_heading
 
 
@@ -97,7 +99,7 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
     rows: list[tuple[str, str | None]] = []
     seen: set[str] = set()
     try:
-        with open(listing, encoding="utf-8", newline="") as file:
+        with open(listing, encoding="utf-8-sig", newline="") as file:
             for number, row in enumerate(csv.reader(file, delimiter=";"), 1):
                 if not row:
                     continue
@@ -106,7 +108,7 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
                     what = "listed twice" if name in seen else f"has {len(row)} entries"
                     raise SourceError(f"{listing}, line {number}: {printable(name)} {what}")
                 seen.add(name)
-                rows.append((name, row[1].strip() if len(row) == 2 else None))
+                rows.append((name, (row[1].strip() or None) if len(row) == 2 else None))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"{listing}: {error}") from None
     if not rows:
@@ -133,13 +135,16 @@ def _list_frames(folder: Path) -> tuple[list[str], int, int]:
     """(names in order, bytes in all, newest mtime) of the frames in a folder."""
     found = [e for e in os.scandir(folder) if e.name.lower().endswith(_SUFFIXES)]
     infos = [entry.stat() for entry in found]
+    for entry, info in zip(found, infos, strict=True):
+        if not stat.S_ISREG(info.st_mode):
+            raise SourceError(f"{entry.path}: not a regular file")
     size, newest = sum(i.st_size for i in infos), max((i.st_mtime_ns for i in infos), default=0)
     return sorted(entry.name for entry in found), size, newest
 
 
 def _number_labels(labels: Sequence[str | None]) -> tuple[list[int | None], list[str] | None]:
     names = sorted({label for label in labels if label is not None})
-    if all(name.isdecimal() and name.isascii() and len(name) < 18 for name in names):
+    if all(name.isdecimal() and len(name) < 18 and str(int(name)) == name for name in names):
         return [None if label is None else int(label) for label in labels], None
     number = {name: k for k, name in enumerate(names)}
     return [None if label is None else number[label] for label in labels], names

@@ -2,7 +2,7 @@
 
 `path` (also `file`, `filename` or `file_name`) is relative to the image folder. `label` holds whole
 numbers, taken as they are, or names, which are numbered in sorted order; one that is empty is no
-label. Every other column becomes a column of the index.
+label. Every other column becomes a column of the index (see `listing_table` for its type).
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
 
 from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles, is_image_name, stat_files
+from penstock.formats.listing_table import read_csv, read_json_lines
 
 SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson", ".tsv"})
 PATH_COLUMNS = ("path", "file", "filename", "file_name")
@@ -30,7 +29,6 @@ def open_listing(
     listing = Path(listing)
     root = Path(root) if root is not None else listing.parent
     table = _read_table(listing)
-    _check_text(listing, table.schema)
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if twice:
         raise SourceError(f"{listing}: the columns {twice} come twice")
@@ -61,23 +59,10 @@ def open_listing(
 def _read_table(listing: Path) -> pa.Table:
     try:
         if listing.suffix in (".csv", ".tsv"):
-            delimiter = "\t" if listing.suffix == ".tsv" else ","
-            parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-            return pyarrow.csv.read_csv(listing, parse_options=parse)
-        return pyarrow.json.read_json(listing)
+            return read_csv(listing, "\t" if listing.suffix == ".tsv" else ",")
+        return read_json_lines(listing)
     except FileNotFoundError:
         raise SourceError(f"{listing}: no such file") from None
-    except pa.ArrowInvalid as error:
-        raise SourceError(f"{listing}: {error}") from None
-
-
-def _check_text(listing: Path, schema: pa.Schema) -> None:
-    """Arrow gives bytes where text is not UTF-8."""
-    wrong = [column.name for column in schema if pa.types.is_binary(column.type)]
-    if wrong:
-        raise SourceError(
-            f"{listing}: the columns {wrong} are not all UTF-8; save the file as UTF-8"
-        )
 
 
 def _values(table: pa.Table, column: str) -> list[Any]:

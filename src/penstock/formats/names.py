@@ -28,14 +28,19 @@ def unescape_key(key: str) -> str:
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """(key, suffix) of a relative path with `/`: `a.b/c.d.JPG` is (`a.b/c%2Ed`, `JPG`)."""
+    """(key, suffix) of a relative path with `/`: `a.b/c.d.JPG` is (`a.b/c%2Ed`, `JPG`).
+
+    A name without a stem or a suffix, such as `.jpg` or `a`, is the last part of its key as a whole.
+    """
     folder, slash, name = path.rpartition("/")
-    stem, _, suffix = name.rpartition(".")
-    return _escape(folder, dots=False) + slash + _escape(stem, dots=True), suffix
+    stem, dot, suffix = name.rpartition(".")
+    last = _escape(stem or name, dots=True)
+    return _escape(folder, dots=False) + slash + last, suffix if dot else ""
 
 
 def unique_keys(paths: Sequence[str]) -> list[str]:
     """A key per path. Files that would share one (`a.jpg`, `a.png`) keep the suffix in theirs."""
+    assert len(set(paths)) == len(paths)
     keys = [split_path(path)[0] for path in paths]
     while True:
         shared = {key for key, count in Counter(keys).items() if count > 1}

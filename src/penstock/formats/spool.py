@@ -6,6 +6,7 @@ import os
 import tempfile
 import weakref
 
+from penstock.errors import PenstockError
 from penstock.formats.pread import pread_all
 
 
@@ -13,12 +14,16 @@ class Spool:
     """Bytes that are appended once and read by offset. Lies unnamed in the temporary folder (TMPDIR).
 
     Reading is thread-safe, appending is for one thread at a time. The file is gone when the object
-    is, at the latest with the process.
+    is, at the latest with the process. What goes wrong with it is a PenstockError and no OSError,
+    so that nobody takes it for a fault of the source.
     """
 
     def __init__(self) -> None:
-        self.fd, path = tempfile.mkstemp(prefix="penstock-")
-        os.unlink(path)
+        try:
+            self.fd, path = tempfile.mkstemp(prefix="penstock-")
+            os.unlink(path)
+        except OSError as error:
+            raise _explain(error) from error
         weakref.finalize(self, os.close, self.fd)
         self.size = 0
 
@@ -26,11 +31,24 @@ class Spool:
         """Where the bytes now lie."""
         rest, start = memoryview(data), self.size
         while rest:
-            written = os.pwrite(self.fd, rest, self.size)
+            try:
+                written = os.pwrite(self.fd, rest, self.size)
+            except OSError as error:
+                raise _explain(error) from error
             self.size += written
             rest = rest[written:]
         return start
 
     def read(self, offset: int, size: int) -> bytes:
         """`size` bytes that were appended before."""
-        return pread_all(self.fd, size, offset)
+        try:
+            return pread_all(self.fd, size, offset)
+        except OSError as error:
+            raise _explain(error) from error
+
+
+def _explain(error: OSError) -> PenstockError:
+    folder = tempfile.tempdir or "the temporary folder"
+    return PenstockError(
+        f"{folder}: {error.strerror or error}; set TMPDIR to a folder with room for what is unpacked"
+    )

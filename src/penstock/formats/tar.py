@@ -17,7 +17,9 @@ BLOCK = 512
 _MAX_EXTENSION = 1 << 20  # of a pax header or a long name: far above any real one
 _REGULAR = b"\0" + b"07"
 _PASSED = {b"1": "a link", b"2": "a link", b"3": "a device", b"4": "a device", b"6": "a pipe"}
+_SPARSE = "sparse members are not supported; make the tar again without --sparse"
 _ZEROS = bytes(BLOCK)
+_PIECE = 1 << 20
 
 
 class Member(NamedTuple):
@@ -34,7 +36,10 @@ def padded(size: int) -> int:
 
 
 def scan_tar(fd: int, passed: list[str] | None = None) -> Iterator[Member]:
-    """The regular members of the open archive `fd` in order. Links and devices go to `passed`."""
+    """The regular members of the open archive `fd` in order, and of those that were joined to it by `cat`.
+
+    Links, devices and what lies behind the end go to `passed`.
+    """
     end = os.fstat(fd).st_size
     if end == 0:
         raise SourceError("not a tar archive: the file is empty")
@@ -45,7 +50,12 @@ def scan_tar(fd: int, passed: list[str] | None = None) -> Iterator[Member]:
         header = os.pread(fd, BLOCK, position)
         if header == _ZEROS:
             _check_end(fd, position, end)
-            return
+            position = _find_data(fd, position, end)
+            if not _is_header(fd, position):
+                if position < end and passed is not None:
+                    passed.append(f"{end - position} bytes behind the end")
+                return
+            continue
         kind, own_size = _check_header(header, position)
         data = position + BLOCK
         if kind in b"xgLK":
@@ -66,7 +76,7 @@ def scan_tar(fd: int, passed: list[str] | None = None) -> Iterator[Member]:
             if not path.endswith("/"):  # how the oldest archives mark a folder
                 yield Member(path, data, actual)
         elif kind == b"S":
-            raise SourceError(f"offset {position}: sparse members are not supported")
+            raise SourceError(f"offset {position}: {_SPARSE}")
         elif kind in _PASSED and passed is not None:
             passed.append(f"{path} ({_PASSED[kind]})")
         position = data + padded(actual)
@@ -81,6 +91,23 @@ def _check_end(fd: int, position: int, end: int) -> None:
             f"offset {position}: a single zero block inside the archive, which goes on for "
             f"{end - position - BLOCK} bytes; other readers stop here without a word"
         )
+
+
+def _find_data(fd: int, position: int, end: int) -> int:
+    """The first block from `position` on that is not zero; the end if there is none."""
+    for start in range(position, end, _PIECE):
+        piece = os.pread(fd, _PIECE, start)
+        if rest := piece.lstrip(b"\0"):
+            return start + (len(piece) - len(rest)) // BLOCK * BLOCK
+    return end
+
+
+def _is_header(fd: int, position: int) -> bool:
+    try:
+        _check_header(os.pread(fd, BLOCK, position), position)
+    except SourceError:
+        return False
+    return True
 
 
 def _check_header(header: bytes, position: int) -> tuple[bytes, int]:
@@ -126,6 +153,8 @@ def _apply_pax(
         if not len(digits) + 1 < length <= len(records) or records[length - 1 : length] != b"\n":
             raise SourceError(f"offset {position}: a pax record with a wrong length")
         key, _, value = records[len(digits) + 1 : length - 1].partition(b"=")
+        if key.startswith(b"GNU.sparse."):
+            raise SourceError(f"offset {position}: {_SPARSE}")
         if key == b"path":
             name = _decode(value)
         elif key == b"size":

@@ -2,7 +2,8 @@
 
 A record is u64 length, u32 checksum of it, the data, u32 checksum of them (CRC-32C, masked). The data
 are a protobuf message, a map of names to lists of bytes, floats or integers. A byte string that
-begins like an image is a field (`jpg`, ...; with its name before it where there are several), the
+begins like an image is a field (`jpg`, ...; with its name before it where there are several), one that
+is not UTF-8 a field `<name>.bin`; of a list of them each has its number too (`views.0.jpg`). The
 label is `image/class/label`, `label` or `image/label`; all else goes into the field `json`.
 """
 
@@ -21,12 +22,15 @@ import pyarrow as pa
 
 from penstock._core import crc32c
 from penstock.errors import SourceError
-from penstock.formats.datapoint import make_fields, parse_label
+from penstock.formats.brace import is_pattern, match_files
+from penstock.formats.datapoint import join_field, make_fields, parse_label
 from penstock.formats.keys import make_key
 from penstock.formats.lmdb import find_bytes
 from penstock.formats.plain import PlainFile
 from penstock.formats.sniff import sniff_image
 from penstock.formats.source import Located
+from penstock.formats.splits import check_one_split
+from penstock.formats.webdataset import find_root, name_below
 from penstock.sample import Sample
 
 _HEADER = 12
@@ -160,24 +164,50 @@ def _signed(number: int) -> int:
 
 def make_example_sample(key: str, features: Mapping[str, list[Any]]) -> Sample:
     """The sample that an Example stands for."""
-    images: dict[str, Any] = {}
+    binary: dict[str, Any] = {}
     plain: dict[str, Any] = {}
     for name, values in features.items():
-        if len(values) == 1 and isinstance(values[0], bytes) and sniff_image(values[0]):
-            images[name] = values[0]
+        if any(map(_is_binary, values)):
+            several = {f"{name}.{k}": value for k, value in enumerate(values)}
+            binary |= {name: values[0]} if len(values) == 1 else several
         else:
             plain[name] = [_as_text(v) for v in values] if len(values) != 1 else _as_text(values[0])
+    images = {name: data for name, data in binary.items() if sniff_image(data)}
     if not images:
         raise SourceError(f"no encoded image among its features {sorted(features)!s:.200}")
-    labels = [name for name in _LABELS if isinstance(plain.get(name), (int, float, str))]
-    whole = [name for name in labels if isinstance(plain[name], int)]
+    other = {name: data for name, data in binary.items() if name not in images}
+    single = {n: v for n, v in {**plain, **other}.items() if not isinstance(v, list)}
+    labels = [name for name in _LABELS if name in single]
+    whole = [name for name in labels if isinstance(single[name], int)]
     label = next(iter(whole or labels), None)  # where there is no whole number, an error
-    number = None if label is None else parse_label(plain.pop(label))
-    return Sample(key, make_fields({**images, **plain}), number)
+    number = None if label is None else parse_label(single[label])
+    plain.pop(label or "", None)
+    return Sample(key, _join_fields(make_fields({**images, **plain}), other), number)
+
+
+def _join_fields(fields: dict[str, bytes], other: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The fields with the byte strings that are neither images nor text."""
+    for name, data in other.items():
+        field = join_field(f"{name}.bin", "bin")
+        if field in fields:
+            raise SourceError(f"two features are both called {field!r}")
+        fields[field] = data
+    return fields
+
+
+def _is_binary(value: Any) -> bool:
+    """Whether it is an image, or bytes that are no text."""
+    if not isinstance(value, bytes) or sniff_image(value):
+        return isinstance(value, bytes)
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _as_text(value: Any) -> Any:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+    return value.decode() if isinstance(value, bytes) else value
 
 
 @dataclass(frozen=True)
@@ -202,7 +232,9 @@ class TFRecordSource:
     @property
     def files(self) -> Mapping[str, Sequence[int]]:
         return {
-            file.path.name: range(*np.searchsorted(self.file_of, [k, k + 1]).tolist())
+            name_below(self.root, file.path): range(
+                *np.searchsorted(self.file_of, [k, k + 1]).tolist()
+            )
             for k, file in enumerate(self.records)
         }
 
@@ -225,7 +257,8 @@ class TFRecordSource:
         offsets = {
             n: int(self.offsets[i]) + place for n, place in places.items() if place is not None
         }
-        return Located(Sample(whole.key, fields, whole.label), file.path.name, offsets)
+        name = name_below(self.root, file.path)
+        return Located(Sample(whole.key, fields, whole.label), name, offsets)
 
     def _read_record(self, i: int) -> bytes:
         file, offset = self.records[int(self.file_of[i])], int(self.offsets[i])
@@ -236,27 +269,22 @@ class TFRecordSource:
 
 
 def open_tfrecord(path: str | os.PathLike[str]) -> TFRecordSource:
-    """The records of a file, or of all TFRecord files of a folder in the order of their names."""
-    path = Path(path)
-    paths = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
-    files: list[PlainFile] = []
-    ignored, names = [], []
+    """The records of a file, of those that a pattern names, or of all TFRecord files of a folder, sorted by name."""
+    files, ignored = _find_files(Path(path))
+    root = find_root([file.path for file in files])
+    names: list[str] = []
     file_of, offsets, sizes = array("i"), array("q"), array("q")
-    for candidate in paths:
-        file = PlainFile(candidate)
-        if path.is_dir() and not (file.is_packed or is_tfrecord(candidate)):
-            ignored.append(candidate.name)
-            continue
+    for k, file in enumerate(files):
+        name = name_below(root, file.path)
         for number, (offset, size) in enumerate(scan_records(file)):
-            file_of.append(len(files))
+            file_of.append(k)
             offsets.append(offset)
             sizes.append(size)
-            names.append(f"{candidate.name}/{number:06d}")
-        files.append(file)
+            names.append(f"{name}/{number:06d}")
     if not names:
         raise SourceError(f"{path}: no records in it")
     return TFRecordSource(
-        root=paths[0].parent,
+        root=root,
         records=files,
         file_of=np.array(file_of),
         offsets=np.array(offsets, np.int64),
@@ -264,3 +292,20 @@ def open_tfrecord(path: str | os.PathLike[str]) -> TFRecordSource:
         names=names,
         ignored=ignored,
     )
+
+
+def _find_files(path: Path) -> tuple[list[PlainFile], list[str]]:
+    """(the TFRecord files, names of the other files in a folder)."""
+    if is_pattern(path) or not path.is_dir():
+        return [PlainFile(p) for p in (match_files(path) if is_pattern(path) else [path])], []
+    files, ignored = [], []
+    for candidate in sorted(p for p in path.iterdir() if p.is_file()):
+        file = PlainFile(candidate)
+        if file.is_packed or is_tfrecord(candidate):
+            files.append(file)
+        else:
+            ignored.append(candidate.name)
+    if not files:
+        raise SourceError(f"{path}: no TFRecord files in it")
+    check_one_split(path, [file.path for file in files])
+    return files, ignored

@@ -1,7 +1,7 @@
 """WebDataset tars: adjacent members that share a key are the fields of one sample.
 
 The key ends at the first dot of the base name, fields are suffixes in lower case, `cls` is the label.
-A path may be a tar, a folder of them, or a brace pattern; gzipped tars are unpacked to disk first.
+A path may be a tar, a folder of them, or a pattern; gzipped tars are unpacked to disk first.
 Stricter than its model: a damaged archive, a key that comes twice and a `cls` that is no whole number
 are errors, where WebDataset ends silently or hands out torn samples.
 """
@@ -21,15 +21,17 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceError
-from penstock.formats.brace import expand_braces, has_braces
+from penstock.formats.brace import is_pattern, match_files
 from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.plain import PlainFile
 from penstock.formats.source import Located
+from penstock.formats.splits import check_one_split
 from penstock.formats.tar import Member, scan_tar
 from penstock.sample import Sample, field_name, is_video_field
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz")
+_UNREAD = (".tar.bz2", ".tar.lz4", ".tar.xz", ".tar.zst", ".tbz", ".tbz2", ".txz", ".tzst")
 FRAMES = ".frames.json"
 """The end of the member that has the sizes of a video's frames: see docs/formats.md."""
 
@@ -231,12 +233,14 @@ def _scan(tar: PlainFile, passed: list[str]) -> Iterator[Group]:
 
 
 def find_tars(path: str | os.PathLike[str]) -> list[Path]:
-    """The tars that a path, a folder or a brace pattern stands for."""
+    """The tars that a path, a folder or a pattern stands for."""
     text = os.fspath(path)
-    if has_braces(text) and not os.path.exists(text):
-        tars = [Path(name) for name in expand_braces(text)]
+    if is_pattern(text):
+        tars = match_files(text)
     elif os.path.isdir(text):
         tars = sorted(p for p in Path(text).iterdir() if p.name.endswith(SUFFIXES))
+        _check_all_read(text)
+        check_one_split(Path(text), tars)
     else:
         tars = [Path(text)]
     for tar in tars:
@@ -245,6 +249,15 @@ def find_tars(path: str | os.PathLike[str]) -> list[Path]:
     if not tars:
         raise SourceError(f"{text}: no .tar files in it")
     return tars
+
+
+def _check_all_read(folder: str) -> None:
+    unread = sorted(name for name in os.listdir(folder) if name.endswith(_UNREAD))
+    if unread:
+        raise SourceError(
+            f"{folder}: {', '.join(map(printable, unread[:5]))}: such compressed tars are not read; "
+            "unpack them to .tar or .tar.gz, or name the tars that are wanted, as in x-{000..127}.tar"
+        )
 
 
 def find_root(tars: Sequence[Path]) -> Path:

@@ -1,0 +1,115 @@
+"""The table in a CSV, TSV or JSON Lines file, with values as they are written there.
+
+Text becomes numbers only where that loses nothing: `00012`, `NA`, `0x0F` and dates stay text. In a CSV
+an empty text is null and nothing else is; JSON has types of its own, which are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from penstock.errors import SourceError
+
+_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+# Whole numbers among floats have at most 15 digits, all of which a float keeps.
+_FLOAT = r"^-?(0|[1-9][0-9]{0,14}|(0|[1-9][0-9]*)(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))$"
+_LIMIT = 1 << 63
+
+
+def read_csv(path: Path, delimiter: str) -> pa.Table:
+    """The table of a CSV file. SourceError if it is damaged or not UTF-8."""
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    try:
+        with pyarrow.csv.open_csv(path, parse_options=parse) as reader:
+            names = reader.schema.names
+        raw = pyarrow.csv.read_csv(
+            path,
+            parse_options=parse,
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.binary()),
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise SourceError(f"{path}: {error}") from None
+    columns, wrong = [], []
+    for name, column in zip(names, raw.columns, strict=True):
+        try:
+            columns.append(_find_numbers(column.cast(pa.string())))
+        except pa.ArrowInvalid:
+            wrong.append(name)
+    if wrong:
+        raise SourceError(f"{path}: the columns {wrong} are not all UTF-8; save the file as UTF-8")
+    return pa.table(columns, names)
+
+
+def _find_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of text as whole numbers or floats, if that is how all of it is written."""
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column))])
+    if _all_match(column, _INTEGER):
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid:  # beyond 64 bits
+            return column
+    if _all_match(column, _FLOAT):
+        floats = column.cast(pa.float64())
+        return floats if pc.all(pc.is_finite(floats)).as_py() else column
+    return column
+
+
+def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
+
+
+def read_json_lines(path: Path) -> pa.Table:
+    """The table of a file with a JSON object a line; what a line does not have is null."""
+    rows = []
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    rows.append(_parse_line(path, number, line))
+    except UnicodeDecodeError:
+        raise SourceError(f"{path}: not all UTF-8; save the file as UTF-8") from None
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = []
+    for name in names:
+        try:
+            columns.append(pa.array([row.get(name) for row in rows]))
+        except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
+            raise SourceError(
+                f"{path}: the values of {name!r} have no common type: {error!s:.200}"
+            ) from None
+    return pa.table(columns, names)
+
+
+def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line, object_pairs_hook=_make_dict, parse_int=_parse_integer)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path}, line {number}: {error!s:.200}") from None
+    if not isinstance(row, dict):
+        raise SourceError(f"{path}, line {number}: it is a {type(row).__name__}, not an object")
+    return row
+
+
+def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise ValueError(f"a name comes twice among {[name for name, _ in pairs]}")
+    return row
+
+
+def _parse_integer(digits: str) -> int:
+    number = int(digits) if len(digits) < 25 else _LIMIT
+    if not -_LIMIT <= number < _LIMIT:
+        raise ValueError(f"{digits:.40} does not fit into 64 bits; write it as text")
+    return number

@@ -1,0 +1,37 @@
+"""Whether the files of a folder are of one split: `train-00000-of-00002` and `test-00000-of-00001` are not.
+
+A split is what stands before `-00000-of-00002`, or else a word such as `train` in the name; a folder
+that is called so on the way to the file counts too. Files that say nothing belong to any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.errors import SourceError
+
+_NUMBERED = re.compile(r"(.+?)-\d+-of-\d+")
+_WORD = re.compile(
+    r"(?<![a-z])(?:train|training|test|testing|val|valid|validation|dev|eval)(?![a-z])",
+    re.IGNORECASE,
+)
+
+
+def find_split(name: str) -> str:
+    """The split that a file, named with `/` from the folder on, says it is of; empty if none."""
+    folder, _, file = name.rpartition("/")
+    word, numbered, own = _WORD.search(folder), _NUMBERED.match(file), _WORD.search(file)
+    parts = [word[0] if word else "", numbered[1] if numbered else own[0] if own else ""]
+    return "/".join(filter(None, parts))
+
+
+def check_one_split(folder: Path, files: Sequence[Path]) -> None:
+    """SourceError if the files below a folder are of several splits, which nobody wants merged."""
+    splits = sorted({find_split(file.relative_to(folder).as_posix()) for file in files} - {""})
+    if len(splits) > 1:
+        raise SourceError(
+            f"{folder}: several splits ({', '.join(splits)}): say which one by its folder, "
+            "or by a pattern of its files in quotes, such as 'train-*'"
+        )
