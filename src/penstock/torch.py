@@ -143,6 +143,8 @@ def _to_tensors(value: Any, dtype: str) -> Any:
     """Arrays as tensors, pictures (and only they have four dimensions) as NCHW."""
     if isinstance(value, Mapping):
         return {key: _to_tensors(item, dtype) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_to_tensors(item, dtype) for item in value))
     if type(value) is tuple:
         return tuple(_to_tensors(item, dtype) for item in value)
     if not isinstance(value, np.ndarray):

@@ -9,6 +9,7 @@ import json
 import pickle
 import resource
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,32 @@ def test_gulp_to_gulp_keeps_every_frame_label_and_id(shared: Path, tmp_path: Pat
     assert read_gulp(tmp_path / "out") == original
     labels = json.loads((tmp_path / "out/label2idx.json").read_text())
     assert labels == json.loads((shared / "fixtures/gulp/label2idx.json").read_text())
+
+
+@pytest.mark.parametrize("to", ["gulp", "folder"])
+def test_columns_and_other_metadata_of_videos_are_kept(
+    shared: Path, tmp_path: Path, to: str
+) -> None:
+    video = open_source(shared / "fixtures/gulp").read(0)
+    meta = json.dumps({"subset": "train", "duration": 3.5})
+    video = replace(video, columns={"meta": meta, "fps": 12})
+    export_samples([video], tmp_path / "out", to=to)
+    if to == "folder":
+        assert json.loads((tmp_path / f"out/frames/{video.key}.json").read_text())["fps"] == 12
+    again = open_source(tmp_path / "out").read(0)
+    assert again.key == video.key
+    if to == "gulp":
+        kept = json.loads(again.columns["meta"])
+        assert kept == {"subset": "train", "duration": 3.5, "fps": 12}
+
+
+def test_gulp_refuses_what_it_has_no_place_for_and_two_samples_of_one_id(tmp_path: Path) -> None:
+    image = encode(8, 8)
+    with pytest.raises(PackError, match=r"k: a gulp has no place for \['txt'\]"):
+        export_samples([Sample("k", {"jpg": image, "txt": b"x"})], tmp_path / "a", to="gulp")
+    twice = [Sample(key, {"jpg": image}) for key in ("aA", "a%41")]
+    with pytest.raises(PackError, match="aA: two samples would have this id"):
+        export_samples(twice, tmp_path / "b", to="gulp")
 
 
 def test_gulp_has_chunks_of_a_hundred_in_the_order_of_their_names(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 
@@ -35,6 +36,14 @@ def test_samples_by_number_from_both_ends(packed: Path) -> None:
             dataset[wrong]
     with pytest.raises(KeyError, match="has .*cls.*jpg"):
         dataset[0]["mask.png"]
+
+
+def test_what_is_no_number_is_refused_as_such(packed: Path) -> None:
+    dataset = penstock.open_dataset(packed)
+    assert dataset[np.int8(-1)].key == dataset[-1].key
+    for place in ([1, 2], np.array([1, 2]), "a"):
+        with pytest.raises(TypeError, match="give the number of a sample, or a slice"):
+            dataset[place]  # type: ignore[call-overload]
 
 
 def test_slices_are_data_sets(packed: Path) -> None:

@@ -82,6 +82,8 @@ def test_windows_of_a_wrong_shape_or_size_are_named() -> None:
     for sizes, offsets, reason in (
         (np.ones((2, 2), int), np.zeros((1, 2), int), "window.sizes"),
         (np.ones((1, 2), int), np.zeros((1, 3), int), "window.offsets"),
+        (np.full((1, 2), 4.5), np.zeros((1, 2), int), "window.sizes"),
+        (np.ones((1, 2), int), np.full((1, 2), np.nan), "window.offsets"),
         (np.zeros((1, 2), int), np.zeros((1, 2), int), "from 1 to"),
     ):
         with pytest.raises(ValueError, match=reason):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from penstock.errors import WorkerError
 from penstock.render import Output
 from penstock.transforms import Normalize, RandomResizedCrop
 
@@ -86,6 +88,9 @@ class StandIn:
             def query(self) -> bool:
                 return outer.finished
 
+            def synchronize(self) -> None:
+                outer.log.append("waited for")
+
         @contextmanager
         def stream(_: Any) -> Iterator[None]:
             outer.log.append("side stream")
@@ -121,6 +126,27 @@ def test_the_hosts_memory_is_held_until_the_copy_has_ended(monkeypatch: pytest.M
     cuda.finished = True
     copies.start(torch.zeros(2), lambda batch: batch)
     assert len(copies._under_way) == 0
+
+
+def test_an_iteration_that_ends_waits_for_its_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = StandIn(monkeypatch)
+    copies = device._CudaCopies(torch.device("cpu"))
+    for limit in (1, None):
+        cuda.log.clear()
+        iterator = device._prefetch([torch.zeros(2)] * 3, copies, None)
+        for _ in islice(iterator, limit):
+            pass
+        iterator.close()  # type: ignore[attr-defined]
+        assert cuda.log.count("waited for") == cuda.log.count("event") >= 2
+        assert not copies._under_way
+
+
+def test_normalize_after_what_is_no_picture_is_refused_on_a_device_too(packed: Path) -> None:
+    steps = [RandomResizedCrop(8), lambda image: image.convert("L"), Normalize()]
+    for place in ("cpu", "meta"):
+        loader = Loader(packed, 4, transform=steps, num_workers=0, device=place)
+        with pytest.raises(WorkerError, match="Normalize at the end needs RGB images"):
+            next(iter(loader))
 
 
 def test_a_loader_for_a_device_sends_bytes_and_gives_floats(packed: Path) -> None:

@@ -364,6 +364,12 @@ def test_sizes_are_whole_numbers_one_or_two() -> None:
             Resize(size)
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_batch_may_be_far_larger_than_the_data_set(packed: Path, shuffle: bool) -> None:
+    ((labels,),) = Loader(packed, 1 << 31, shuffle=shuffle, fields=("label",))
+    assert len(labels) == len(penstock.open_dataset(packed))
+
+
 def test_sizes_may_be_numpys(packed: Path) -> None:
     size = np.int64(9)
     for steps in ([RandomResizedCrop(size)], [CenterCrop(size)], [Resize(size), CenterCrop(9)]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -41,6 +41,18 @@ def test_floats_are_those_of_torchvision(packed: Path, torchvision, dtype: str) 
         sample = dataset[int(row)]
         picture = Image.open(io.BytesIO(sample.get("jpg") or sample.get("png"))).convert("RGB")
         assert torch.equal(image, theirs(picture).to(getattr(torch, dtype)))
+
+
+class Pair(NamedTuple):
+    image: Any
+    mask: Any
+
+
+def test_named_tuples_of_a_transform_become_tensors_too(packed: Path) -> None:
+    steps = [RandomResizedCrop(24), lambda image: Pair(image, image.convert("L"))]
+    ((pair, _), *_) = Loader(packed, 4, transform=steps, num_workers=0)
+    assert isinstance(pair, Pair)
+    assert pair.image.shape == (4, 3, 24, 24) and pair.mask.shape == (4, 24, 24)
 
 
 def test_the_rank_is_that_of_torch_distributed_before_that_of_the_environment(

@@ -83,6 +83,9 @@ def _write_frames(sample: Sample, field: str, folder: Path, classes: Classes) ->
     """The frames of a video as files; its line in the listing."""
     for number, frame in enumerate(sample.split_frames(field), 1):
         write_new(folder / f"{number:05d}.jpg", strip_padding(frame))
+    for other, data in data_fields(sample).items():
+        if other != field:
+            write_new(folder.with_name(f"{folder.name}.{other}"), data)
     name = _safe_path(sample.key)
     if ";" in name or "\n" in name:
         raise PackError(f"{printable(name)}: an id with a semicolon does not fit into the listing")

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from penstock.errors import PackError
 from penstock.formats.names import printable, unescape_key
-from penstock.pack.outgoing import Classes, check_classes, class_name, strip_padding, write_new
+from penstock.pack.outgoing import (
+    Classes,
+    check_classes,
+    class_name,
+    data_fields,
+    strip_padding,
+    write_new,
+)
 from penstock.sample import Sample, is_image_field, is_video_field
 
 _VIDEOS_PER_CHUNK = 100  # GulpIO's own default
@@ -19,9 +26,10 @@ def write_gulp(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
     check_classes(classes)
     place.mkdir()
     numbers = {name: k for k, name in enumerate(classes or ())}
+    seen: set[str] = set()
     total, rest = 0, iter(samples)
     for chunk in count():
-        written = _write_chunk(rest, place, chunk, classes, numbers)
+        written = _write_chunk(rest, place, chunk, classes, numbers, seen)
         total += written
         if not written:
             break
@@ -31,9 +39,14 @@ def write_gulp(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
 
 
 def _write_chunk(
-    samples: Iterator[Sample], place: Path, number: int, classes: Classes, numbers: dict[str, int]
+    samples: Iterator[Sample],
+    place: Path,
+    number: int,
+    classes: Classes,
+    numbers: dict[str, int],
+    seen: set[str],
 ) -> int:
-    """The next samples as one chunk, data before metadata; how many there were. Notes new labels."""
+    """The next samples as one chunk, data before metadata; how many there were. Notes new labels and ids."""
     # Zero-padded, as GulpIO reads chunks in the order of their names.
     data, meta = place / f"data_{number:06d}.gulp", place / f"meta_{number:06d}.gmeta"
     videos: dict[str, object] = {}
@@ -45,7 +58,10 @@ def _write_chunk(
                 places.append([file.tell(), pad, len(frame) + pad])
                 file.write(frame + bytes(pad))
             name = unescape_key(sample.key)
-            entry: dict[str, object] = {"id": name}
+            if name in seen:
+                raise PackError(f"{printable(name)}: two samples would have this id")
+            seen.add(name)
+            entry = {**_other_metadata(sample), "id": name}
             if sample.label is not None:
                 label = class_name(sample.label, classes)
                 numbers.setdefault(label, sample.label)
@@ -58,7 +74,24 @@ def _write_chunk(
     return len(videos)
 
 
+def _other_metadata(sample: Sample) -> dict[str, object]:
+    """Columns of the sample; those that a gulp had before as it had them."""
+    columns = json.loads(data_fields(sample).get("json", b"{}"))
+    if not isinstance(columns, dict):
+        raise PackError(f"{printable(sample.key)}: its json is no object, as metadata must be")
+    meta = columns.pop("meta", None)
+    try:
+        before = json.loads(meta) if isinstance(meta, str) else meta
+    except ValueError:
+        before = None
+    return {**columns, **(before if isinstance(before, dict) else {"meta": meta} if meta else {})}
+
+
 def _gulp_frames(sample: Sample) -> list[bytes]:
+    others = [n for n in data_fields(sample) if n != "json" and not is_image_field(n)]
+    others = [name for name in others if not is_video_field(name)]
+    if others:
+        raise PackError(f"{printable(sample.key)}: a gulp has no place for {others}")
     for name in sample:
         if is_video_field(name):
             return [strip_padding(frame) for frame in sample.split_frames(name)]

@@ -72,7 +72,8 @@ class EpochPlan:
     def _find_places(self, t: int) -> NDArray[np.int64]:
         """The places in `order` of step `t`: its part of each lane, as far as the lane reaches."""
         part = self.split.global_batch // self.lanes
-        places = self.bounds[:-1, None] + np.arange(t * part, (t + 1) * part)
+        longest = int(np.diff(self.bounds).max(initial=0))
+        places = self.bounds[:-1, None] + np.arange(t * part, min((t + 1) * part, longest))
         return places[places < self.bounds[1:, None]]
 
     def _number_draws(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:

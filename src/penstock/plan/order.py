@@ -17,6 +17,8 @@ from penstock.plan.philox import Stream, draw_words
 # Fraction bits of a shuffling key: enough that ties (which keep the order of the line) are rare.
 _FRACTION = 16
 
+MAX_WINDOW = (1 << 32) - 1
+
 
 @dataclass(frozen=True)
 class Shuffle:
@@ -31,7 +33,7 @@ class Shuffle:
     window: int | None = None
 
     def __post_init__(self) -> None:
-        if self.window is not None and not 0 <= self.window < 1 << 32:
+        if self.window is not None and not 0 <= self.window <= MAX_WINDOW:
             raise ValueError(f"window is {self.window}: give 0 to 2**32 - 1 samples, or None")
 
     def is_global(self, entries: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -121,6 +122,12 @@ class Dataset(Sequence[Sample]):
         if isinstance(i, slice):
             rows = np.arange(self.manifest.samples) if self._rows is None else self._rows
             return Dataset(self.path, self.manifest, rows[i])
+        try:
+            i = operator.index(i)
+        except TypeError:
+            raise TypeError(
+                f"{type(i).__name__}: give the number of a sample, or a slice"
+            ) from None
         position = i + len(self) if i < 0 else i
         if not 0 <= position < len(self):
             raise IndexError(f"sample {i} of {len(self)}")

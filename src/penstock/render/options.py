@@ -49,13 +49,16 @@ class Window:
 
     def rows(self, count: int) -> NDArray[np.int32]:
         """int32[B, 4] as (width, height, left, top), checked."""
-        for name, array in (("sizes", self.sizes), ("offsets", self.offsets)):
-            if np.shape(array) != (count, 2):
-                raise ValueError(f"window.{name} must be int[{count}, 2], not {np.shape(array)}")
-        if count and (np.min(self.sizes) < 1 or np.max(self.sizes) > MAX_SIDE):
+        sizes, offsets = np.asarray(self.sizes), np.asarray(self.offsets)
+        for name, array in (("sizes", sizes), ("offsets", offsets)):
+            if array.shape != (count, 2) or (count and array.dtype.kind not in "iu"):
+                raise ValueError(
+                    f"window.{name} must be int[{count}, 2], not {array.dtype}{list(array.shape)}"
+                )
+        if count and (sizes.min() < 1 or sizes.max() > MAX_SIDE):
             raise ValueError(f"window.sizes must be from 1 to {MAX_SIDE} pixels")
-        offsets = np.clip(self.offsets, -MAX_SIDE, MAX_SIDE)
-        return np.ascontiguousarray(np.hstack([self.sizes[:, ::-1], offsets]), np.int32)
+        offsets = np.clip(offsets, -MAX_SIDE, MAX_SIDE)
+        return np.ascontiguousarray(np.hstack([sizes[:, ::-1], offsets]), np.int32)
 
 
 @dataclass(frozen=True)

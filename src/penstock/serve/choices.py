@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.plan.order import MAX_WINDOW
 from penstock.plan.runs import RUN_BYTES
 from penstock.read.columns import Columns
 from penstock.read.parts import Table
@@ -22,7 +23,7 @@ def choose_window(window: int | str | None, table: Table, global_batch: int) -> 
         return None  # each file is a read of its own anyway, and folders are sorted by class
     sizes = table.columns.anchor.size
     mean = max(int(sizes.mean()) if len(sizes) else 1, 1)
-    return max(WINDOW_BYTES // mean, 4 * global_batch)
+    return min(max(WINDOW_BYTES // mean, 4 * global_batch), MAX_WINDOW)
 
 
 def choose_run_bytes(columns: Columns, *, anywhere: bool, wanted: float) -> int:

@@ -48,6 +48,9 @@ class _PlainCopies:
     def wait(self, started: Any) -> Any:
         return started
 
+    def finish(self) -> None:
+        pass
+
 
 class _CudaCopies:
     """Copies on a stream of their own."""
@@ -78,6 +81,12 @@ class _CudaCopies:
         map_tensors(copies, lambda tensor: tensor.record_stream(stream))
         return copies
 
+    def finish(self) -> None:
+        """Waits for all copies, before the host's memory is let go."""
+        while self._under_way:
+            self._under_way[0][0].synchronize()
+            self._under_way.popleft()
+
 
 def _prefetch(batches: Iterable[T], copies: Any, normalize: Output | None) -> Iterator[T]:
     change = None if normalize is None else make_normalizer(normalize)
@@ -88,13 +97,16 @@ def _prefetch(batches: Iterable[T], copies: Any, normalize: Output | None) -> It
         return map_tensors(batch, change)
 
     started: deque[Any] = deque()
-    for batch in batches:
-        started.append(copies.start(batch, finish))
-        del batch
-        if len(started) > 1:
+    try:
+        for batch in batches:
+            started.append(copies.start(batch, finish))
+            del batch
+            if len(started) > 1:
+                yield copies.wait(started.popleft())
+        while started:
             yield copies.wait(started.popleft())
-    while started:
-        yield copies.wait(started.popleft())
+    finally:
+        copies.finish()
 
 
 def make_normalizer(output: Output) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -254,7 +254,7 @@ class Loader:
             on_error=self._on_error,
             label_at=None if self.shuffle or LABEL not in self.fields else self.fields.index(LABEL),
         )
-        part = PythonPart(steps, pipeline.output, renderer)
+        part = PythonPart(steps, pipeline.output, pipeline.normalizes, renderer)
         if not self._num_workers:
             return run_inline(part, iterate(lambda: self._start(plan, renderer, start, None)))
 

@@ -60,6 +60,8 @@ class Pipeline:
     last: tuple[Step, ...] = ()
     output: Output = Taken.output
     lines: tuple[Line, ...] = ()
+    normalizes: bool = False
+    """Whether images that come back from Python are to be made floats, here or on a device."""
 
     @property
     def final_output(self) -> Output:
@@ -99,7 +101,7 @@ def divide_transform(
         *_core_lines(steps[start:], "core, last"),
     )
     last = tuple(step for step in steps[start:] if not isinstance(step, Normalize))
-    return Pipeline(first, taken, joined, last, output, lines)
+    return Pipeline(first, taken, joined, last, output, lines, output.dtype != "uint8")
 
 
 def _take_first(steps: list[Any]) -> tuple[Taken, int, str]:

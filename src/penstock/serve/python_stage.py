@@ -37,6 +37,7 @@ class PythonPart:
 
     steps: PythonSteps
     output: Output
+    normalizes: bool
     renderer: Renderer
 
     def send(self, batch: Batch) -> Raw:
@@ -65,7 +66,7 @@ class PythonPart:
         at = self.steps.image_at
         if done.pictures and self.output.dtype != "uint8":
             values[at] = self._convert(values[at])
-        elif not done.pictures and self.output.dtype != "uint8" and not self.steps.last:
+        elif not done.pictures and self.normalizes and not self.steps.last:
             raise WorkerError("Normalize at the end needs RGB images of one size in bytes")
         batch.finished = not done.pictures
         return batch.replace(tuple(values))
