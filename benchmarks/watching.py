@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -94,8 +95,11 @@ class Side:
     def _read_cpu(self) -> float:
         """To the nanosecond, as the scheduler counts; of all threads that are alive."""
         tasks = [f"/proc/{pid}/task" for pid in list_tree(self._process.pid)]
-        found = [path for task in tasks for path in Path(task).glob("*/schedstat")]
-        return sum(int(path.read_text().split()[0]) for path in found) / 1e9
+        total = 0
+        for path in [path for task in tasks for path in Path(task).glob("*/schedstat")]:
+            with suppress(FileNotFoundError):  # it has just ended
+                total += int(path.read_text().split()[0])
+        return total / 1e9
 
     def close(self) -> None:
         """Ends all of it at once: what it would still say is not needed."""
