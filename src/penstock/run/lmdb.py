@@ -42,7 +42,7 @@ class LmdbRecords(Sequence[Any]):
         key = self._keys[index]
         place = bisect_left(self._database.keys, key)  # LMDB keeps its keys sorted
         if self._database.keys[place : place + 1] != [key]:
-            raise SourceError(f"{self.path}: {KEYS!r} lists {key!r}, which is not there")
+            raise SourceError(f"{self.path}: has no key {key!r}, which is listed")
         return self._decode(key, self._database.read(self._database.entry(place)))
 
     def _decode(self, key: bytes, value: bytes) -> Any:
