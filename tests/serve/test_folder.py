@@ -246,6 +246,24 @@ def test_other_layouts_without_an_index_say_what_to_do(
         Loader(tmp_path / "out", 4)
 
 
+@pytest.mark.parametrize("place", ["0.jpg", "images/cat/0.jpg"])
+def test_images_are_loaded_whatever_lies_beside_them(tmp_path: Path, place: str) -> None:
+    write_files(tmp_path, {place: encode(8, 8), "x.tar": b""})
+    pq.write_table(pa.table({"path": [place]}), tmp_path / "annotations.parquet")
+    assert len(Loader(tmp_path, 1, fields=("image",)).dataset) == 1
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"format": "penstock"}'])
+def test_the_kept_index_of_a_database_is_made_again_when_it_is_damaged(
+    tmp_path: Path, damage: bytes
+) -> None:
+    samples = [Sample("a", {"jpg": encode(8, 8)}, label=0)]
+    penstock.export_samples(samples, tmp_path / "x.lmdb", to="lmdb")
+    folder = open_path(tmp_path / "x.lmdb", tmp_path / "cache").path
+    (folder / "penstock.json").write_bytes(damage)
+    assert len(open_path(tmp_path / "x.lmdb", tmp_path / "cache")) == 1
+
+
 def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(b"")
     with pytest.raises(penstock.CorruptError, match="penstock index"):

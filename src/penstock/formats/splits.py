@@ -1,7 +1,7 @@
 """Whether the files of a folder are of one split: `train-00000-of-00002` and `test-00000-of-00001` are not.
 
-A split is what stands before `-00000-of-00002`, or else a word such as `train` in the name; a folder
-that is called so on the way to the file counts too. Files that say nothing belong to any.
+A split is what stands before `-00000-of-00002`, or else the words such as `train` in the name of the file and
+of the folders on the way to it. Files that say nothing belong to any.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from penstock.errors import SourceError
 
 _NUMBERED = re.compile(r"(.+?)-\d+-of-\d+")
 _WORD = re.compile(
-    r"(?<![a-z])(?:train|training|test|testing|val|valid|validation|dev|eval)(?![a-z])",
-    re.IGNORECASE,
+    r"(?<![a-z])(?:trainval|minival|train|training|test|testing|val|valid|validation|dev|eval)(?![a-z])"
 )
+_SAME = {"training": "train", "testing": "test", "val": "validation", "valid": "validation"}
 
 
 def find_split(name: str) -> str:
     """The split that a file, named with `/` from the folder on, says it is of; empty if none."""
     folder, _, file = name.rpartition("/")
-    word, numbered, own = _WORD.search(folder), _NUMBERED.match(file), _WORD.search(file)
-    parts = [word[0] if word else "", numbered[1] if numbered else own[0] if own else ""]
-    return "/".join(filter(None, parts))
+    numbered = _NUMBERED.match(file)
+    words = _WORD.findall(f"{folder}/{'' if numbered else file}".lower())
+    own = [numbered[1].lower()] if numbered else []
+    return " ".join(sorted({_SAME.get(word, word) for word in (*words, *own)}))
 
 
 def check_one_split(folder: Path, files: Sequence[Path]) -> None:

@@ -35,16 +35,24 @@ def open_path(path: str | os.PathLike[str], cache: str | os.PathLike[str] | None
         return _open_file(path.resolve(), Path(cache) if cache is not None else cache_folder())
     if path.name == MANIFEST or (path / MANIFEST).exists() or not path.is_dir():
         return open_dataset(path)
-    _check_layout(path)
     return _open_folder(path.resolve(), Path(cache) if cache is not None else cache_folder())
 
 
+def _open_images(folder: Path) -> ImageFiles:
+    """The images in a folder without a manifest; where there are none, the error says what to do with it."""
+    try:
+        return open_folder(folder)
+    except SourceError:
+        _check_layout(folder)
+        raise
+
+
 def _check_layout(folder: Path) -> None:
-    """That a folder without a manifest is one of images, or what to do with it."""
+    """CorruptError if it has a layout that we know."""
     try:
         name, _ = find_format(folder)
     except SourceError:
-        return  # it will be said what is missing
+        return
     if name in ("webdataset", "gulp", "tfrecord", "lmdb"):
         raise CorruptError(
             f"{folder}: {name} without a manifest; run `penstock index {folder}` once"
@@ -62,7 +70,7 @@ def cache_folder() -> Path:
 
 def _open_folder(folder: Path, cache: Path) -> Dataset:
     """An index is never changed: a folder that changed gets a new one, and loaders that run keep theirs."""
-    source = open_folder(folder)
+    source = _open_images(folder)
     digest = digest_files(source)
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:24]
     target = cache / f"{name}-{digest[:24]}"
@@ -124,13 +132,22 @@ def _open_file(file: Path, cache: Path) -> Dataset:
     state = file.stat()
     name = f"{os.fsdecode(file)}\0{state.st_size}\0{state.st_mtime_ns}"
     target = cache / hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
-    if not (target / MANIFEST).exists():
+    if not _is_readable(target):
         with _locked(target.with_suffix(".lock")):
-            if not (target / MANIFEST).exists():
+            if not _is_readable(target):
                 _log.info("indexing %s into %s", file, target)
+                shutil.rmtree(target, ignore_errors=True)
                 with progress_bar(f"indexing {file.name}", "samples") as watcher:
                     index_dataset(file, out=target, watcher=watcher)
     return open_dataset(target)
+
+
+def _is_readable(target: Path) -> bool:
+    try:
+        read_manifest(target)
+    except CorruptError:
+        return False
+    return True
 
 
 def _is_current(target: Path, digest: str) -> bool:
