@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
-import pickle
 import subprocess
 import sys
 
@@ -89,70 +87,21 @@ def test_torch_data_loader_gives_each_item_once(workers: int) -> None:
     assert list(loader) == list(flow)  # two workers in turn give the order of one
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
-def test_torch_data_loader_goes_on_where_a_state_was_saved(workers: int) -> None:
-    data = pytest.importorskip("torch.utils.data")
-    flow = Flow.of(range(9)).shuffle(3, seed=1)
-    loader = data.DataLoader(flow.as_torch(), batch_size=None, num_workers=workers)
-    whole = list(flow)
-    for position in (4, 8):
-        flow.load_state_dict({**flow.state_dict(), "position": position})
-        assert list(loader) == whole[position:]
-        assert list(loader) == whole  # the start was that of one pass
-    assert list(flow) == whole
-
-
-def test_a_start_that_torch_workers_took_is_not_taken_again() -> None:
-    data = pytest.importorskip("torch.utils.data")
-    flow = Flow.of(range(6))
-    flow.load_state_dict({**flow.state_dict(), "position": 4})
-    assert list(data.DataLoader(flow.as_torch(), batch_size=None, num_workers=1)) == [4, 5]
-    assert list(data.DataLoader(flow.as_torch(), batch_size=None, num_workers=2)) == list(range(6))
-    assert list(flow) == list(range(6))
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_persistent_torch_workers_follow_the_flow(method: str) -> None:
+def test_torch_workers_refuse_what_they_would_get_wrong() -> None:
     data = pytest.importorskip("torch.utils.data")
     flow = Flow.of(range(9)).shuffle(seed=1)
-    loader = data.DataLoader(
-        flow.as_torch(),
-        batch_size=None,
-        num_workers=2 if method == "fork" else 1,
-        persistent_workers=True,
-        multiprocessing_context=method,
-    )
-    for epoch in (0, 1, 5):
-        flow.set_epoch(epoch)
-        assert list(loader) == list(flow)
-    whole = list(flow)
-    flow.load_state_dict({**flow.state_dict(), "position": 4})
-    assert list(loader) == whole[4:]
-    assert list(loader) == whole
-
-
-def test_a_flow_copied_to_another_process_moves_alone() -> None:
-    data = pytest.importorskip("torch.utils.data")
-    flow = Flow.of(range(9)).shuffle(seed=1)
-    loader = data.DataLoader(
+    lasting = data.DataLoader(
         flow.as_torch(), batch_size=None, num_workers=1, persistent_workers=True
     )
-    first = list(loader)
-    process = multiprocessing.get_context("fork").Process(target=flow.set_epoch, args=(7,))
-    process.start()
-    process.join()
-    assert process.exitcode == 0 and list(loader) == list(flow) == first
-
-
-def test_a_pickled_dataset_is_one_of_its_own() -> None:
-    data = pytest.importorskip("torch.utils.data")
-    flow = Flow.of(range(9)).shuffle(seed=1)
-    copy = pickle.loads(pickle.dumps(flow.as_torch()))
-    loader = data.DataLoader(copy, batch_size=None, num_workers=1, persistent_workers=True)
-    for epoch in (0, 2):
-        copy.flow.set_epoch(epoch)
-        assert list(loader) == list(copy.flow)
-    assert flow.epoch == 0
+    assert list(lasting) == list(flow)
+    flow.set_epoch(1)
+    with pytest.raises(RuntimeError, match="leave persistent_workers off"):
+        list(lasting)
+    flow.load_state_dict({**flow.state_dict(), "position": 4})
+    with pytest.raises(RuntimeError, match="cannot go on inside an epoch"):
+        list(data.DataLoader(flow.as_torch(), batch_size=None, num_workers=1))
+    rest = list(data.DataLoader(flow.as_torch(), batch_size=None))
+    assert rest == list(flow)[4:]
 
 
 def test_batches_become_tensors_in_torch() -> None:

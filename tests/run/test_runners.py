@@ -503,7 +503,7 @@ def list_shared_memory() -> set[str]:
 def test_ctrl_c_while_it_starts_is_raised_and_leaves_nothing(
     flow: Flow, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, before = kind.start, threading.enumerate()
+    start, before = kind.start, set(threading.enumerate())
 
     def start_and_interrupt(self: Any) -> None:
         start(self)
@@ -513,7 +513,8 @@ def test_ctrl_c_while_it_starts_is_raised_and_leaves_nothing(
         patched.setattr(kind, "start", start_and_interrupt)
         with pytest.raises(KeyboardInterrupt):
             next(iter(flow))
-    assert threading.enumerate() == before and multiprocessing.active_children() == []
+    # Others may end meanwhile: those of a flow that is dropped go when it is collected.
+    assert set(threading.enumerate()) <= before and multiprocessing.active_children() == []
     assert len(list(flow)) == 50
 
 

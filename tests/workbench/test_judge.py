@@ -156,6 +156,15 @@ def test_busy_workers_beside_idle_cores_are_too_few() -> None:
     assert (
         "2 workers are busy all the time while cores are idle (2.5 of 8 in use)" in found.headline
     )
+    none = replace(idle, loaders=(replace(few[0], workers=0),), workers=0)
+    assert "the main process alone is busy all the time" in judge(none).headline
+
+
+def test_a_program_that_died_unrecorded_is_not_said_to_have_no_loader() -> None:
+    died = replace(
+        WATCHED, loaders=(), loops=0, exit_code=139, spans=dict.fromkeys(WATCHED.spans, 0.0)
+    )
+    assert "ended before anything was recorded" in judge(died).headline
 
 
 def test_idle_workers_and_a_waiting_loop_are_another_matter() -> None:

@@ -150,6 +150,32 @@ def test_sizes_of_batches_are_known_where_they_can_be(
     assert process.loaders[0]()["images"] == 10
 
 
+class Endless:
+    def __iter__(self) -> Any:
+        return iter(range(8))
+
+    def __len__(self) -> int:
+        raise ValueError("endless")
+
+
+class Odd:
+    def shape(self) -> None:
+        """Not a property."""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 4, "sampler": Endless(), "collate_fn": list},
+        {"batch_sampler": [[0, 1], [2]], "collate_fn": lambda batch: Odd()},
+    ],
+    ids=["sampler", "batch"],
+)
+def test_counting_never_raises_in_the_users_loop(process: Process, options: dict[str, Any]) -> None:
+    loader = make_torch(process)(range(10), **options)
+    assert sum(1 for _ in loader) == 2
+
+
 def test_a_subclass_may_make_iterators_of_its_own(process: Process) -> None:
     class Own(make_torch(process)):  # type: ignore[misc]
         def _get_iterator(self) -> Any:

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from penstock.workbench.watch import signals
 from penstock.workbench.watch.signals import pass_signals
 
 
@@ -31,6 +32,20 @@ def test_a_signal_to_the_doctor_alone_is_passed_on(name: str) -> None:
         os.kill(os.getpid(), number)
         assert program.got == [number]
     assert signal.getsignal(number) is before
+
+
+def test_signals_arrive_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(_: object, number: int) -> bool:
+        if number == signal.SIGUSR1:
+            os.kill(os.getpid(), signal.SIGTERM)  # while it looks whether the first was for all
+        return False
+
+    monkeypatch.setattr(signals._Twin, "was_sent", look)
+    program = Program()
+    with pass_signals() as running:
+        running.append(program)  # type: ignore[arg-type]
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert program.got == [signal.SIGUSR1, signal.SIGTERM]
 
 
 def test_a_signal_to_the_whole_group_is_not_passed_on_again() -> None:

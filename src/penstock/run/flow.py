@@ -272,8 +272,8 @@ class Flow:
     def __iter__(self) -> Iterator[Any]:
         return self._count(self._place.begin())
 
-    def _count(self, begun: Pass, rank: int = 0, world: int = 1) -> Generator[Any, None, None]:
-        items = self._open(At(begun.epoch, begun.position + rank, world))
+    def _count(self, begun: Pass) -> Generator[Any, None, None]:
+        items = self._open(At(begun.epoch, begun.position))
         try:
             for item in items:
                 begun.position += 1
@@ -355,8 +355,8 @@ class Flow:
         """A torch IterableDataset of this flow; DataLoader workers share its items out.
 
         Items are batches already if the flow makes them: `DataLoader(flow.as_torch(), batch_size=None)`.
-        `set_epoch` and `load_state_dict` are for the DataLoader's next pass; `state_dict` does not
-        follow what its workers give.
+        `set_epoch` is for the DataLoader's next pass. Its workers refuse to begin inside an epoch, and a
+        second pass (`persistent_workers`), since they would not hear of another epoch.
         """
         return make_dataset(self)
 

@@ -15,8 +15,25 @@ def find_batch_size(loader: Any) -> int | None:
 def make_counter(loader: Any) -> Callable[[Any, int], int]:
     """Says how many samples a batch holds, which is the nth of its epoch. Does not hold the loader.
 
-    What torch collated itself tells it; of other batches the last is as short as the sampler makes it.
+    What torch collated itself tells it; of other batches the last is as short as the sampler makes it. Never
+    raises, whatever the user's samplers and batches do when they are asked.
     """
+    usual = find_batch_size(loader) or 1
+    try:
+        count = _choose_counter(loader)
+    except Exception:  # noqa: BLE001 - it is the user's
+        return lambda batch, number: usual
+
+    def count_safely(batch: Any, number: int) -> int:
+        try:
+            return count(batch, number)
+        except Exception:  # noqa: BLE001 - it is the user's
+            return usual
+
+    return count_safely
+
+
+def _choose_counter(loader: Any) -> Callable[[Any, int], int]:
     size = find_batch_size(loader)
     if loader.batch_sampler is None:
         return lambda batch, number: 1

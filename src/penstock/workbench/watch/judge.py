@@ -39,6 +39,10 @@ def _uses_penstock(watched: Watched) -> bool:
 
 
 def _headline(watched: Watched, limit: Limit, gain: float | None) -> str:
+    if limit is Limit.UNSEEN and watched.exit_code > 128 and not any(watched.spans.values()):
+        return (
+            "The program ended before anything was recorded: there is nothing to say about loading."
+        )
     if limit is Limit.UNSEEN:
         return "No Penstock loader and no torch DataLoader was used: there is nothing to say about loading."
     if limit is Limit.EMPTY:
@@ -57,6 +61,7 @@ def _headline(watched: Watched, limit: Limit, gain: float | None) -> str:
 def _numbers(watched: Watched) -> dict[str, str]:
     work = watched.work
     pairs = (place.partition(" ")[::2] for place, _ in watched.places)
+    workers = watched.workers or sum(loader.workers for loader in watched.loaders)
     slowest = next((name for kind, name in pairs if kind == "Python"), "the transforms")
     return {
         "read": f"{work.get('read', 0.0):.0%}",
@@ -65,7 +70,10 @@ def _numbers(watched: Watched) -> dict[str, str]:
         "collate": f"{work.get('collate', 0.0):.0%}",
         "idle": f"{work.get('idle', 0.0):.0%}",
         "place": slowest,
-        "workers": f"{watched.workers or sum(loader.workers for loader in watched.loaders)}",
+        "workers": f"{workers}",
+        "loading": "the main process alone is"
+        if not workers
+        else f"{workers} worker{'s are' if workers > 1 else ' is'}",
         "cores": f"{watched.system.cores:g}",
         "delay": f"{watched.system.run_delay:.0%}",
         "first": f"{watched.first_share:.0%}",
@@ -77,7 +85,7 @@ def _numbers(watched: Watched) -> dict[str, str]:
 _HEADLINES = {
     Limit.FIRST_BATCHES: "{first} of the loop went into starting and into the first batch of {epochs}.",
     Limit.TOO_MANY_WORKERS: "{workers} workers on {cores} cores stand in each other's way.",
-    Limit.TOO_FEW_WORKERS: "{workers} workers are busy all the time while cores are idle ({busy} of {cores} in use).",
+    Limit.TOO_FEW_WORKERS: "{loading} busy all the time while cores are idle ({busy} of {cores} in use).",
     Limit.READ: "{read} of the loading time is reading.",
     Limit.DECODE: "{decode} of the loading time is decoding.",
     Limit.PYTHON: "{python} of the loading time is Python code, most of it in {place}.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,14 +29,20 @@ def pass_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
     What is ignored, as nohup does, stays so.
     """
     running: list[subprocess.Popen[bytes]] = []
+    arrived: deque[int] = deque()
     twin = _Twin()
 
     def pass_on(number: int, _: object) -> None:
         if not running:
             sys.exit(128 + number)
-        if not twin.was_sent(number):
-            for process in running:
-                process.send_signal(number)
+        arrived.append(number)
+        if len(arrived) > 1:
+            return  # the call that is at work takes it in its turn
+        while arrived:
+            if not twin.was_sent(arrived[0]):
+                for process in running:
+                    process.send_signal(arrived[0])
+            arrived.popleft()
 
     before = {}
     try:
@@ -54,6 +61,7 @@ class _Twin:
 
     def __init__(self) -> None:
         self._process = self._start()
+        self._ended_by: list[int] = []  # signals that came while it was asked for others
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -65,13 +73,19 @@ class _Twin:
 
     def was_sent(self, number: int) -> bool:
         """Whether this signal, which we have just got, ended it; then another takes its place."""
+        if number in self._ended_by:
+            self._ended_by.remove(number)
+            return True
         try:
             code = self._process.wait(_ARRIVES)
         except subprocess.TimeoutExpired:
             return False
         self.end()
         self._process = self._start()
-        return code == -number
+        if code == -number:
+            return True
+        self._ended_by.append(-code)
+        return False
 
     def end(self) -> None:
         with self._process:  # closes its stdin and waits
