@@ -119,6 +119,11 @@ def test_gulp_refuses_what_it_has_no_place_for_and_two_samples_of_one_id(tmp_pat
     image = encode(8, 8)
     with pytest.raises(PackError, match=r"k: a gulp has no place for \['txt'\]"):
         export_samples([Sample("k", {"jpg": image, "txt": b"x"})], tmp_path / "a", to="gulp")
+    with pytest.raises(PackError, match=r"k: \['id'\] mean something else in a gulp"):
+        export_samples([Sample("k", {"jpg": image}, columns={"id": 7})], tmp_path / "c", to="gulp")
+    for text in (b"[1]", b"{", b"[" * 100_000):
+        with pytest.raises(PackError, match="its json is no object"):
+            export_samples([Sample("k", {"jpg": image, "json": text})], tmp_path / "d", to="gulp")
     twice = [Sample(key, {"jpg": image}) for key in ("aA", "a%41")]
     with pytest.raises(PackError, match="aA: two samples would have this id"):
         export_samples(twice, tmp_path / "b", to="gulp")

@@ -31,7 +31,9 @@ from penstock.sample import Sample
 
 LABELS = "label2idx.json"
 _NAME = re.compile(r"(data|meta)(.*)\.(gulp|gmeta)")
-_KNOWN = frozenset({"id", "label", "idx"})
+KNOWN = frozenset({"id", "label", "idx"})
+"""What of the metadata has a place of its own in a sample."""
+
 _MAX_META = 1 << 30
 _MAX_OVERLAP = 4  # videos may share frames, but not so that a file unfolds without end
 
@@ -255,7 +257,7 @@ def _parse_meta(entry: object) -> tuple[str | None, str | None]:
     if not isinstance(meta, dict):
         return None, None
     label = meta.get("label")
-    rest = {name: value for name, value in meta.items() if name not in _KNOWN}
+    rest = {name: value for name, value in meta.items() if name not in KNOWN}
     text = None if label is None else str(label)
     return text, json.dumps(rest) if rest else None
 

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import PackError
+from penstock.formats.gulp import KNOWN
 from penstock.formats.names import printable, unescape_key
 from penstock.pack.outgoing import (
     Classes,
@@ -75,27 +77,34 @@ def _write_chunk(
 
 
 def _other_metadata(sample: Sample) -> dict[str, object]:
-    """Columns of the sample; those that a gulp had before as it had them."""
-    columns = json.loads(data_fields(sample).get("json", b"{}"))
-    if not isinstance(columns, dict):
+    """Columns of the sample, or its json; what a gulp had before, in the column `meta`, as it had it."""
+    columns = _parse_object(data_fields(sample).get("json", b"{}"))
+    if columns is None:
         raise PackError(f"{printable(sample.key)}: its json is no object, as metadata must be")
-    meta = columns.pop("meta", None)
+    before = _parse_object(columns.get("meta"))
+    if before is not None:
+        del columns["meta"]
+        columns |= before
+    if taken := sorted(columns.keys() & KNOWN):
+        raise PackError(f"{printable(sample.key)}: {taken} mean something else in a gulp")
+    return columns
+
+
+def _parse_object(text: Any) -> dict[str, object] | None:
     try:
-        before = json.loads(meta) if isinstance(meta, str) else meta
-    except ValueError:
-        before = None
-    return {**columns, **(before if isinstance(before, dict) else {"meta": meta} if meta else {})}
+        value = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _gulp_frames(sample: Sample) -> list[bytes]:
-    others = [n for n in data_fields(sample) if n != "json" and not is_image_field(n)]
-    others = [name for name in others if not is_video_field(name)]
+    key, fields = printable(sample.key), [name for name in data_fields(sample) if name != "json"]
+    others = [n for n in fields if not is_image_field(n) and not is_video_field(n)]
     if others:
-        raise PackError(f"{printable(sample.key)}: a gulp has no place for {others}")
-    for name in sample:
-        if is_video_field(name):
-            return [strip_padding(frame) for frame in sample.split_frames(name)]
-    images = [name for name in sample if is_image_field(name)]
-    if images != ["jpg"]:
-        raise PackError(f"{printable(sample.key)}: a gulp holds one JPEG or video, not {images}")
-    return [sample["jpg"]]
+        raise PackError(f"{key}: a gulp has no place for {others}")
+    if fields == ["jpg"]:
+        return [sample["jpg"]]
+    if len(fields) == 1 and is_video_field(fields[0]):
+        return [strip_padding(frame) for frame in sample.split_frames(fields[0])]
+    raise PackError(f"{key}: a gulp holds one JPEG or video, not {fields}")
