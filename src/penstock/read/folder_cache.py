@@ -19,7 +19,7 @@ from penstock.formats.folder import open_folder
 from penstock.pack.inplace import index_dataset
 from penstock.pack.loose import digest_files, index_files
 from penstock.pack.manifest import NAME as MANIFEST
-from penstock.pack.manifest import read_manifest
+from penstock.pack.manifest import Manifest, read_manifest
 from penstock.pack.progress import progress_bar
 from penstock.read.dataset import Dataset, open_dataset
 
@@ -132,9 +132,9 @@ def _open_file(file: Path, cache: Path) -> Dataset:
     state = file.stat()
     name = f"{os.fsdecode(file)}\0{state.st_size}\0{state.st_mtime_ns}"
     target = cache / hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
-    if not _is_readable(target):
+    if _read_kept(target) is None:
         with _locked(target.with_suffix(".lock")):
-            if not _is_readable(target):
+            if _read_kept(target) is None:
                 _log.info("indexing %s into %s", file, target)
                 shutil.rmtree(target, ignore_errors=True)
                 with progress_bar(f"indexing {file.name}", "samples") as watcher:
@@ -142,19 +142,17 @@ def _open_file(file: Path, cache: Path) -> Dataset:
     return open_dataset(target)
 
 
-def _is_readable(target: Path) -> bool:
+def _read_kept(target: Path) -> Manifest | None:
+    """The manifest of an index in the cache, if it is there and whole."""
     try:
-        read_manifest(target)
+        return read_manifest(target)
     except CorruptError:
-        return False
-    return True
+        return None
 
 
 def _is_current(target: Path, digest: str) -> bool:
-    try:
-        return read_manifest(target).recipe.get("files") == digest
-    except CorruptError:
-        return False
+    kept = _read_kept(target)
+    return kept is not None and kept.recipe.get("files") == digest
 
 
 @contextmanager
