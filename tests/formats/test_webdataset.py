@@ -12,7 +12,7 @@ import penstock
 from formats.fixtures import FIXTURES, expected, hostile, sha256
 from formats.making import photos, write_tar
 from penstock.errors import SourceError
-from penstock.formats.brace import expand_braces
+from penstock.formats.data_files import expand_braces
 from penstock.formats.detect import open_source
 from penstock.formats.webdataset import open_webdataset
 

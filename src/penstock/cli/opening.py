@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import overload
 
 from penstock.errors import SourceError
-from penstock.formats.brace import is_pattern
+from penstock.formats.data_files import is_pattern
 from penstock.formats.detect import OPENERS, find_format, open_source
 from penstock.formats.source import Source
 from penstock.pack.manifest import find_dataset

@@ -18,8 +18,9 @@ from penstock.cli.terminal import (
     print_table,
     say,
 )
+from penstock.formats.data_files import find_root
 from penstock.formats.names import printable
-from penstock.formats.webdataset import find_root, find_tars
+from penstock.formats.webdataset import find_tars
 from penstock.pack.encode import Encode
 from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import PackSummary, pack_dataset
@@ -128,7 +129,7 @@ def _report_rejected(summary: PackSummary) -> None:
     if summary.ignored:
         shown = ", ".join(printable(name) for name in summary.ignored[:_SHOWN])
         more = ", ..." if len(summary.ignored) > _SHOWN else ""
-        say(f"ignored {len(summary.ignored)}, as no part of the data set: {shown}{more}")
+        say(f"ignored {len(summary.ignored)}, no part of the data set: {shown}{more}")
 
 
 def _summary_json(summary: PackSummary) -> dict[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceChangedError, SourceError
-from penstock.formats.brace import is_pattern, match_files
 from penstock.formats.columnar import (
     RowSource,
     find_layout,
@@ -24,7 +23,7 @@ from penstock.formats.columnar import (
     name_rows,
     number_labels,
 )
-from penstock.formats.splits import check_one_split
+from penstock.formats.data_files import find_files
 from penstock.sample import Sample
 
 _STATE = "state.json"  # in which `save_to_disk` names its files
@@ -90,17 +89,13 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
 
 
 def _find_files(path: Path) -> list[Path]:
-    if is_pattern(path):
-        return match_files(path)
-    if not path.is_dir():
-        return [path]
     if (path / _STATE).is_file() and (names := _read_state(path / _STATE)):
         return [path / name for name in names]
-    files = sorted(p for p in path.glob("*.arrow") if not p.name.startswith("cache-"))
-    if not files:
-        raise SourceError(f"{path}: no .arrow files in it")
-    check_one_split(path, files)
-    return files
+    return find_files(path, _list_arrow_files, ".arrow files")
+
+
+def _list_arrow_files(folder: Path) -> Iterator[Path]:
+    return (p for p in folder.glob("*.arrow") if not p.name.startswith("cache-"))
 
 
 def _read_state(path: Path) -> list[str]:

@@ -1,17 +1,35 @@
-"""Patterns of files: braces as WebDataset's users write them, `train-{000000..000127}.tar`, and `train-*`."""
+"""Which files a path stands for, in the layouts of many files: one, those of a folder, or of a pattern.
+
+Patterns have braces as WebDataset's users write them, `train-{000000..000127}.tar`, and `train-*`.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from penstock.errors import SourceError
+from penstock.formats.splits import check_one_split
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MAX_NAMES = 1_000_000
+
+
+def find_files(path: Path, list_folder: Callable[[Path], Iterable[Path]], what: str) -> list[Path]:
+    """The files of a path, sorted where it is a folder: those that `list_folder` gives, of one split."""
+    if is_pattern(path):
+        return match_files(path)
+    if not path.is_dir():
+        return [path]
+    files = sorted(list_folder(path))
+    if not files:
+        raise SourceError(f"{path}: no {what} in it")
+    check_one_split(path, files)
+    return files
 
 
 def is_pattern(path: str | os.PathLike[str]) -> bool:
@@ -57,3 +75,18 @@ def _expand_choices(inner: str) -> list[str]:
     if not 0 <= last - first < _MAX_NAMES:
         raise SourceError(f"{{{inner}}}: not a range of numbers that goes up")
     return [f"{number:0{len(numbers[1])}d}" for number in range(first, last + 1)]
+
+
+def find_root(files: Sequence[Path]) -> Path:
+    """The folder that all files lie in or below."""
+    folders = {file.parent for file in files}
+    if len(folders) == 1:
+        return folders.pop()
+    return Path(os.path.commonpath([folder.resolve() for folder in folders]))
+
+
+def name_below(root: Path, file: Path) -> str:
+    """The name of a file as an index has it: its path from `root`."""
+    if file.parent == root:
+        return file.name
+    return (file.parent.resolve() / file.name).relative_to(root.resolve()).as_posix()

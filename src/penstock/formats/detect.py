@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.errors import SourceError
 from penstock.formats.arrow_files import open_arrow
-from penstock.formats.brace import is_pattern, match_files
+from penstock.formats.data_files import is_pattern, match_files
 from penstock.formats.files import is_file, is_folder, is_image_name
 from penstock.formats.folder import open_folder
 from penstock.formats.frames import is_frame_listing, open_frames

@@ -17,8 +17,8 @@ import pyarrow.csv
 from penstock.errors import SourceError
 
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
-# Whole numbers among floats have at most 15 digits, all of which a float keeps.
 _ODD = r"^(-?inf|nan)$"
+# Whole numbers among floats have at most 15 digits, all of which a float keeps.
 _FLOAT = r"^-?(0|[1-9][0-9]{0,14}|(0|[1-9][0-9]*)(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))$"
 _LIMIT = 1 << 63
 
@@ -60,7 +60,7 @@ def _find_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
             return column.cast(pa.int64())
         except pa.ArrowInvalid:  # beyond 64 bits
             return column
-    odd = pc.match_substring_regex(column, _ODD)  # floats only among others
+    odd = pc.match_substring_regex(column, _ODD)  # among numbers alone these are floats
     if _all_match(column.filter(pc.invert(odd)), _FLOAT):
         floats = column.cast(pa.float64())
         return floats if pc.all(pc.equal(pc.is_finite(floats), pc.invert(odd))).as_py() else column

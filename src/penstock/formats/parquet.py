@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import SourceChangedError, SourceError
-from penstock.formats.brace import is_pattern, match_files
 from penstock.formats.columnar import (
     Layout,
     RowSource,
@@ -27,7 +26,7 @@ from penstock.formats.columnar import (
     name_rows,
     number_labels,
 )
-from penstock.formats.splits import check_one_split
+from penstock.formats.data_files import find_files
 from penstock.formats.spool import Spool
 from penstock.sample import Sample
 
@@ -93,7 +92,7 @@ class ParquetSource(RowSource):
 def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
     """The rows of a Parquet file, of those that a pattern names, or of all in a folder and its folders."""
     path = Path(path)
-    files = _find_files(path)
+    files = find_files(path, lambda folder: folder.rglob("*.parquet"), ".parquet files")
     schema, groups, counts, sizes, mtimes = None, [], [], [], []
     tables, paths, stems = [], [], []
     layout: Layout | None = None
@@ -131,18 +130,6 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
         labels=labels,
         classes=classes,
     )
-
-
-def _find_files(path: Path) -> list[Path]:
-    if is_pattern(path):
-        return match_files(path)
-    if not path.is_dir():
-        return [path]
-    files = sorted(path.rglob("*.parquet"))
-    if not files:
-        raise SourceError(f"{path}: no .parquet files in it")
-    check_one_split(path, files)
-    return files
 
 
 def _check_schema(

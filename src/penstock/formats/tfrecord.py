@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from penstock._core import crc32c
 from penstock.errors import SourceError
-from penstock.formats.brace import is_pattern, match_files
+from penstock.formats.data_files import find_root, is_pattern, match_files, name_below
 from penstock.formats.datapoint import join_field, make_fields, parse_label
 from penstock.formats.keys import make_key
 from penstock.formats.lmdb import find_bytes
@@ -30,7 +30,6 @@ from penstock.formats.plain import PlainFile
 from penstock.formats.sniff import sniff_image
 from penstock.formats.source import Located
 from penstock.formats.splits import check_one_split
-from penstock.formats.webdataset import find_root, name_below
 from penstock.sample import Sample
 
 _HEADER = 12
@@ -296,8 +295,10 @@ def open_tfrecord(path: str | os.PathLike[str]) -> TFRecordSource:
 
 def _find_files(path: Path) -> tuple[list[PlainFile], list[str]]:
     """(the TFRecord files, names of the other files in a folder)."""
-    if is_pattern(path) or not path.is_dir():
-        return [PlainFile(p) for p in (match_files(path) if is_pattern(path) else [path])], []
+    if is_pattern(path):
+        return [PlainFile(file) for file in match_files(path)], []
+    if not path.is_dir():
+        return [PlainFile(path)], []
     files, ignored = [], []
     for candidate in sorted(p for p in path.iterdir() if p.is_file()):
         file = PlainFile(candidate)

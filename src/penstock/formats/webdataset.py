@@ -21,12 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceError
-from penstock.formats.brace import is_pattern, match_files
+from penstock.formats.data_files import find_files, find_root, name_below
 from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.plain import PlainFile
 from penstock.formats.source import Located
-from penstock.formats.splits import check_one_split
 from penstock.formats.tar import Member, scan_tar
 from penstock.sample import Sample, field_name, is_video_field
 
@@ -234,42 +233,22 @@ def _scan(tar: PlainFile, passed: list[str]) -> Iterator[Group]:
 
 def find_tars(path: str | os.PathLike[str]) -> list[Path]:
     """The tars that a path, a folder or a pattern stands for."""
-    text = os.fspath(path)
-    if is_pattern(text):
-        tars = match_files(text)
-    elif os.path.isdir(text):
-        tars = sorted(p for p in Path(text).iterdir() if p.name.endswith(SUFFIXES))
-        _check_all_read(text)
-        check_one_split(Path(text), tars)
-    else:
-        tars = [Path(text)]
+    tars = find_files(Path(path), _list_tars, ".tar files")
     for tar in tars:
         if not tar.is_file():
             raise SourceError(f"{tar}: no such file")
-    if not tars:
-        raise SourceError(f"{text}: no .tar files in it")
     return tars
 
 
-def _check_all_read(folder: str) -> None:
+def _list_tars(folder: Path) -> list[Path]:
+    _check_all_read(folder)
+    return [path for path in folder.iterdir() if path.name.endswith(SUFFIXES)]
+
+
+def _check_all_read(folder: Path) -> None:
     unread = sorted(name for name in os.listdir(folder) if name.endswith(_UNREAD))
     if unread:
         raise SourceError(
             f"{folder}: {', '.join(map(printable, unread[:5]))}: such compressed tars are not read; "
             "unpack them to .tar or .tar.gz, or name the tars that are wanted, as in x-{000..127}.tar"
         )
-
-
-def find_root(tars: Sequence[Path]) -> Path:
-    """The folder that all tars lie in or below."""
-    folders = {tar.parent for tar in tars}
-    if len(folders) == 1:
-        return folders.pop()
-    return Path(os.path.commonpath([folder.resolve() for folder in folders]))
-
-
-def name_below(root: Path, tar: Path) -> str:
-    """The name of a tar as an index has it: its path from `root`."""
-    if tar.parent == root:
-        return tar.name
-    return (tar.parent.resolve() / tar.name).relative_to(root.resolve()).as_posix()

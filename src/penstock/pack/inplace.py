@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PackError, SourceChangedError, SourceError
+from penstock.formats.data_files import find_root, name_below
 from penstock.formats.detect import find_format, open_source
 from penstock.formats.files import MISSING, ImageFiles
 from penstock.formats.names import printable
@@ -29,10 +30,8 @@ from penstock.formats.tar import scan_tar
 from penstock.formats.webdataset import (
     Group,
     check_no_archives,
-    find_root,
     find_tars,
     group_members,
-    name_below,
     parse_cls,
     parse_frames,
     printable_key,

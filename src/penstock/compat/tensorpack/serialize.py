@@ -65,7 +65,7 @@ class LMDBData(Shell, RNGDataFlow):
         self._lmdb_path, self._shuffle = lmdb_path, shuffle
         if isinstance(keys, str):
             keys = [keys.format(number) for number in range(len(open_database(lmdb_path)))]
-        records = LmdbRecords(lmdb_path, None if keys is None else encode_keys(keys))
+        records = LmdbRecords(lmdb_path, None if keys is None else _encode_keys(keys))
         order = Flow.of(range(len(records)))
         order = order.shuffle(seed=get_seed()) if shuffle else order
         super().__init__(Flow(Pick(records), (order,)))
@@ -101,7 +101,7 @@ def _load_datapoint(key: bytes, value: bytes) -> Any:
         raise SourceError(f"the value of {key!r}: {error}") from error
 
 
-def encode_keys(keys: Sequence[bytes | str]) -> list[bytes]:
+def _encode_keys(keys: Sequence[bytes | str]) -> list[bytes]:
     """The keys as bytes, which they are in an LMDB."""
     return [key.encode() if isinstance(key, str) else key for key in keys]
 
