@@ -103,6 +103,7 @@ class Kept:
     """An input that is open at the beginning of an epoch: in this process, not in copies or forks."""
 
     def __init__(self) -> None:
+        # By process, so that a fork neither uses nor drops what its parent keeps: that would close it.
         self._of_process: dict[int, tuple[int, Items]] = {}
 
     def __reduce__(self) -> Any:
