@@ -50,8 +50,6 @@ class Buffer {
   Py_buffer view_;
 };
 
-using Checksum = uint32_t (*)(uint32_t, const uint8_t*, size_t);
-
 // Lets other Python threads run. Unlike nanobind's, it outlives the interpreter: to a thread that
 // comes back when that is ending, Python before 3.14 does pthread_exit, whose unwinding would end
 // the process in a destructor. Such a thread stays where it is until the process is gone.
@@ -72,11 +70,10 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-template <Checksum function>
-uint32_t checksum(nb::handle data, uint32_t crc) {
+uint32_t crc32c(nb::handle data, uint32_t crc) {
   const Buffer buffer(data);
   const WithoutGil without_gil;
-  return function(crc, buffer.data(), buffer.size());
+  return penstock::crc32c(crc, buffer.data(), buffer.size());
 }
 
 using BoxTuple = std::tuple<int32_t, int32_t, int32_t, int32_t>;
@@ -90,8 +87,7 @@ nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle s
   if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
   penstock::Box where{0, 0, decoder.width(), decoder.height()};
   if (box) where = {std::get<0>(*box), std::get<1>(*box), std::get<2>(*box), std::get<3>(*box)};
-  if (where.width <= 0 || where.height <= 0 || where.width > decoder.width() ||
-      where.height > decoder.height())
+  if (!where.lies_in(decoder.width(), decoder.height()))
     return nb::make_tuple(int(Status::bad_box), nb::none());
   const size_t stride = size_t(where.width) * 3;
   std::unique_ptr<uint8_t[]> pixels(new uint8_t[stride * size_t(where.height)]);
@@ -258,9 +254,7 @@ void render_batch(const nb::list& images, const Spans& image_spans,
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of Penstock.";
-  m.def("crc32c", &checksum<penstock::crc32c>, nb::arg("data"), nb::arg("crc") = 0);
-  m.def("crc32c_portable", &checksum<penstock::crc32c_portable>, nb::arg("data"),
-        nb::arg("crc") = 0);
+  m.def("crc32c", &crc32c, nb::arg("data"), nb::arg("crc") = 0);
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));
   m.def("profile_jpeg", &profile_jpeg, nb::arg("images"), nb::arg("boxes"), nb::arg("seeks"));

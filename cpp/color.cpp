@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "elements.h"
+#include "jpeg_color.h"
 #include "simd.h"
 
 #if PENSTOCK_AVX2
@@ -66,11 +67,6 @@ void make_grey_portable(const uint8_t* pixels, size_t count, uint8_t* grey) {
         uint8_t((pixels[0] * 19595u + pixels[1] * 38470u + pixels[2] * 7471u + 0x8000u) >> 16);
 }
 
-// Every grey three times, as pixels.
-void spread_grey_portable(const uint8_t* grey, size_t count, uint8_t* pixels) {
-  for (size_t i = 0; i < count; ++i, pixels += 3) pixels[0] = pixels[1] = pixels[2] = grey[i];
-}
-
 #if PENSTOCK_AVX2
 // The weight of green has 16 bits, the instruction 15: it is taken in two halves.
 PENSTOCK_TARGET_AVX2 void make_grey_avx2(const uint8_t* pixels, size_t count, uint8_t* grey) {
@@ -91,35 +87,19 @@ PENSTOCK_TARGET_AVX2 void make_grey_avx2(const uint8_t* pixels, size_t count, ui
   }
   make_grey_portable(pixels + i * 3, count - i, grey + i);
 }
-
-PENSTOCK_TARGET_AVX2 void spread_grey_avx2(const uint8_t* grey, size_t count, uint8_t* pixels) {
-  const __m128i third[3] = {
-      _mm_setr_epi8(0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5),
-      _mm_setr_epi8(5, 5, 6, 6, 6, 7, 7, 7, 8, 8, 8, 9, 9, 9, 10, 10),
-      _mm_setr_epi8(10, 11, 11, 11, 12, 12, 12, 13, 13, 13, 14, 14, 14, 15, 15, 15)};
-  size_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(grey + i));
-    for (size_t part = 0; part < 3; ++part)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(pixels + i * 3 + part * 16),
-                       _mm_shuffle_epi8(levels, third[part]));
-  }
-  spread_grey_portable(grey + i, count - i, pixels + i * 3);
-}
 #endif
 
 // The routines above for this CPU.
 struct Kernels {
   void (*blend)(uint8_t* bytes, const uint8_t* from, size_t size, float factor);
   void (*make_grey)(const uint8_t* pixels, size_t count, uint8_t* grey);
-  void (*spread_grey)(const uint8_t* grey, size_t count, uint8_t* pixels);
 };
 
 Kernels choose_kernels() {
 #if PENSTOCK_AVX2
-  if (use_avx2()) return {blend_avx2, make_grey_avx2, spread_grey_avx2};
+  if (use_avx2()) return {blend_avx2, make_grey_avx2};
 #endif
-  return {blend_portable, make_grey_portable, spread_grey_portable};
+  return {blend_portable, make_grey_portable};
 }
 
 uint8_t mean_grey(const Kernels& run, const uint8_t* pixels, size_t count) {
@@ -142,11 +122,13 @@ void blend_with_level(const Kernels& run, uint8_t* pixels, size_t count, uint8_t
 }
 
 void blend_with_grey(const Kernels& run, uint8_t* pixels, size_t count, float factor) {
-  uint8_t grey[kBlock], from[kBlock * 3];
+  const ColorConverter spread = color_converter(ColorSpace::grey);
+  uint8_t grey[kBlock + kRowPadding], from[kBlock * 3];
+  const uint8_t* const rows[3] = {grey};
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t block = std::min(kBlock, count - begin);
     run.make_grey(pixels + begin * 3, block, grey);
-    run.spread_grey(grey, block, from);
+    spread(rows, from, int(block));
     run.blend(pixels + begin * 3, from, block * 3, factor);
   }
 }

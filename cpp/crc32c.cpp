@@ -3,10 +3,10 @@
 #include <array>
 #include <cstring>
 
-#if defined(__x86_64__)
-#include <nmmintrin.h>
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
-#include <arm_acle.h>
+#include "simd.h"
+
+#if PENSTOCK_AVX2
+#include <immintrin.h>
 #endif
 
 namespace penstock {
@@ -44,9 +44,8 @@ uint32_t update_portable(uint32_t crc, const uint8_t* data, size_t size) {
   return crc;
 }
 
-#if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t update_sse42(uint32_t crc, const uint8_t* data,
-                                                        size_t size) {
+#if PENSTOCK_AVX2
+PENSTOCK_TARGET_AVX2 uint32_t update_sse42(uint32_t crc, const uint8_t* data, size_t size) {
   uint64_t state = crc;
   for (; size >= 8; data += 8, size -= 8) {
     uint64_t word;
@@ -57,31 +56,15 @@ __attribute__((target("sse4.2"))) uint32_t update_sse42(uint32_t crc, const uint
   for (; size > 0; ++data, --size) crc = _mm_crc32_u8(crc, *data);
   return crc;
 }
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
-uint32_t update_arm(uint32_t crc, const uint8_t* data, size_t size) {
-  for (; size >= 8; data += 8, size -= 8) {
-    uint64_t word;
-    std::memcpy(&word, data, 8);
-    crc = __crc32cd(crc, word);
-  }
-  for (; size > 0; ++data, --size) crc = __crc32cb(crc, *data);
-  return crc;
-}
 #endif
 
 }  // namespace
 
-uint32_t crc32c_portable(uint32_t crc, const uint8_t* data, size_t size) {
-  return ~update_portable(~crc, data, size);
-}
-
 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t size) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return ~update_sse42(~crc, data, size);
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
-  return ~update_arm(~crc, data, size);
+#if PENSTOCK_AVX2
+  if (use_avx2()) return ~update_sse42(~crc, data, size);
 #endif
-  return crc32c_portable(crc, data, size);
+  return ~update_portable(~crc, data, size);
 }
 
 }  // namespace penstock

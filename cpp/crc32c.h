@@ -6,10 +6,7 @@
 
 namespace penstock {
 
-// Continues `crc` (0 at the start) over `size` bytes. Hardware instructions where the CPU has them.
+// Continues `crc` (0 at the start) over `size` bytes.
 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t size);
-
-// The same in plain C++: the fallback, and what the test compares with.
-uint32_t crc32c_portable(uint32_t crc, const uint8_t* data, size_t size);
 
 }  // namespace penstock

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <memory>
 
-#include "jpeg_buffer.h"
+#include "buffer.h"
 #include "jpeg_headers.h"
 #include "jpeg_idct.h"
 #include "jpeg_planes.h"
@@ -15,6 +15,7 @@ namespace penstock {
 namespace {
 
 constexpr int32_t kSeekStrip = 4;  // MCU rows decoded together when a seek table allows it
+constexpr size_t kKeptPlanes = 64 << 20;
 
 // EOI has to follow the last scan. Where another picture, frame or scan begins instead, Pillow is
 // the judge. Other markers may mean damage inside the scan, which matters only where it is decoded:
@@ -58,7 +59,6 @@ struct JpegDecoder::State {
   HeaderParser parser;
   Headers headers;
   Status opened = Status::unsupported;
-  bool scan_ready = false;
 
   ScanDecoder scan;
   SeekTable seek;
@@ -69,8 +69,8 @@ struct JpegDecoder::State {
   Stopwatch stopwatch;
 
   Status decode(Box box, Bytes seek_bytes, uint8_t* out, size_t stride);
-  Status decode_sequential(Box box, Region region, uint8_t* out, size_t stride);
-  Status decode_seeking(Box box, Region region, uint8_t* out, size_t stride);
+  Status decode_one_scan(Box box, Region region, Bytes seek_bytes, uint8_t* out, size_t stride);
+  Status decode_strips(Box box, Region region, bool seeking, uint8_t* out, size_t stride);
   Status decode_scans(Box box, Region region, uint8_t* out, size_t stride);
   Status decode_scan_rows(Region region);
   void reserve(Columns columns, int32_t rows);
@@ -110,33 +110,24 @@ void JpegDecoder::State::transform_row(int32_t row, Columns columns, size_t bloc
   }
 }
 
-Status JpegDecoder::State::decode_sequential(Box box, Region region, uint8_t* out, size_t stride) {
+// All components in one scan: strip by strip, through the entries of `seek` or from the top down.
+Status JpegDecoder::State::decode_strips(Box box, Region region, bool seeking, uint8_t* out,
+                                         size_t stride) {
   const Columns columns{region.left, region.right};
-  scan.begin_sequential();
-  Status status = check_end(jpeg, scan.end(), region.bottom == scan.mcu_rows());
-  if (status != Status::ok) return status;
-  reserve(columns, 1);
-  planes.begin(headers, box, region, 1);
-  for (int32_t row = region.top; row < region.bottom; ++row) {
-    status = scan.decode_row(row, columns, coefficients.data());
-    if (status != Status::ok) return status;
-    stopwatch.add_to(&JpegStages::entropy_ns);
-    planes.move_to(row);
-    transform_row(row, columns, 0);
-    planes.write_rows(row + 1, out, stride);
-    stopwatch.add_to(&JpegStages::pixels_ns);
-  }
-  return Status::ok;
-}
-
-Status JpegDecoder::State::decode_seeking(Box box, Region region, uint8_t* out, size_t stride) {
-  const Columns columns{region.left, region.right};
+  const int32_t height = seeking ? kSeekStrip : 1;
   const size_t row_blocks = size_t(columns.right - columns.left) * size_t(scan.blocks_per_mcu());
-  reserve(columns, kSeekStrip);
-  planes.begin(headers, box, region, kSeekStrip);
-  for (int32_t top = region.top; top < region.bottom; top += kSeekStrip) {
-    const int32_t bottom = std::min(top + kSeekStrip, region.bottom);
-    const Status status = scan.decode_rows(seek, top, bottom, columns, coefficients.data());
+  if (!seeking) {
+    scan.begin_sequential();
+    const Status status = check_end(jpeg, scan.end(), region.bottom == scan.mcu_rows());
+    if (status != Status::ok) return status;
+  }
+  reserve(columns, height);
+  planes.begin(headers, box, region, height);
+  for (int32_t top = region.top; top < region.bottom; top += height) {
+    const int32_t bottom = std::min(top + height, region.bottom);
+    const Status status = seeking
+                              ? scan.decode_rows(seek, top, bottom, columns, coefficients.data())
+                              : scan.decode_row(top, columns, coefficients.data());
     if (status != Status::ok) return status;
     stopwatch.add_to(&JpegStages::entropy_ns);
     planes.move_to(top);
@@ -146,6 +137,17 @@ Status JpegDecoder::State::decode_seeking(Box box, Region region, uint8_t* out, 
     stopwatch.add_to(&JpegStages::pixels_ns);
   }
   return Status::ok;
+}
+
+Status JpegDecoder::State::decode_one_scan(Box box, Region region, Bytes seek_bytes, uint8_t* out,
+                                           size_t stride) {
+  const Status begun = scan.begin(jpeg, headers);
+  if (begun != Status::ok) return begun;
+  if (read_seek(seek_bytes, jpeg, headers, seek)) {
+    if (decode_strips(box, region, true, out, stride) == Status::ok) return Status::ok;
+    coefficients.clear();  // then without the table
+  }
+  return decode_strips(box, region, false, out, stride);
 }
 
 // The rows of the current scan, one of several, that lie in the region.
@@ -187,6 +189,7 @@ Status JpegDecoder::State::decode_scans(Box box, Region region, uint8_t* out, si
     }
     status = parser.next_scan(jpeg, scan.end(), headers);
   }
+  planes.trim(kKeptPlanes);
   return status;
 }
 
@@ -196,22 +199,9 @@ Status JpegDecoder::State::decode(Box box, Bytes seek_bytes, uint8_t* out, size_
   transform = inverse_dct();
   stopwatch.begin(stages);
   const Region region = find_region(headers, box);
-  Status status;
-  if (!headers.single_scan()) {
-    status = decode_scans(box, region, out, stride);
-  } else {
-    if (!scan_ready) {
-      opened = scan.begin(jpeg, headers);
-      if (opened != Status::ok) return opened;
-      scan_ready = true;
-    }
-    status = Status::corrupt;
-    if (read_seek(seek_bytes, jpeg, headers, seek)) {
-      status = decode_seeking(box, region, out, stride);
-      if (status != Status::ok) coefficients.clear();  // then without the table
-    }
-    if (status != Status::ok) status = decode_sequential(box, region, out, stride);
-  }
+  const Status status = headers.single_scan()
+                            ? decode_one_scan(box, region, seek_bytes, out, stride)
+                            : decode_scans(box, region, out, stride);
   if (status != Status::ok) coefficients.clear();
   return status;
 }
@@ -221,7 +211,6 @@ JpegDecoder::~JpegDecoder() { delete state_; }
 
 Status JpegDecoder::open(Bytes jpeg) {
   state_->jpeg = jpeg;
-  state_->scan_ready = false;
   state_->opened = state_->parser.open(jpeg, state_->headers);
   return state_->opened;
 }

@@ -5,24 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "pixels.h"
 #include "status.h"
 
 namespace penstock {
-
-struct Bytes {
-  const uint8_t* data = nullptr;
-  size_t size = 0;
-};
-
-struct Box {
-  int32_t left, top, width, height;
-
-  // Not empty, and all of it inside a picture of that size.
-  bool lies_in(int32_t picture_width, int32_t picture_height) const {
-    return left >= 0 && top >= 0 && width > 0 && height > 0 && width <= picture_width - left &&
-           height <= picture_height - top;
-  }
-};
 
 // Where the time went, summed up over all pictures decoded while measuring.
 struct JpegStages {

@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "jpeg.h"
+#include "pixels.h"
+#include "status.h"
 
 namespace penstock {
 

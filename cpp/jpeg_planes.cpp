@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "simd.h"
+
 namespace penstock {
 namespace {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "jpeg_buffer.h"
+#include "buffer.h"
 #include "jpeg_color.h"
 #include "jpeg_headers.h"
 #include "jpeg_upsample.h"
@@ -38,6 +38,8 @@ class Planes {
   size_t stride(int c) const { return size_t(planes_[c].stride); }
   // All MCU rows above `bottom` are there: writes the pixel rows that this completes.
   void write_rows(int32_t bottom, uint8_t* out, size_t out_stride);
+  // Gives back more memory than `limit`, which only strips of a whole giant take.
+  void trim(size_t limit) { samples_.trim(limit); }
 
  private:
   struct Plane {

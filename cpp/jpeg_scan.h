@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "jpeg_buffer.h"
+#include "buffer.h"
 #include "jpeg_entropy.h"
 #include "jpeg_headers.h"
 #include "jpeg_seek.h"

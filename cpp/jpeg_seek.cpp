@@ -96,7 +96,6 @@ void write_seek(const SeekTable& table, Bytes jpeg, const Headers& headers,
 }
 
 bool read_seek(Bytes seek, Bytes jpeg, const Headers& headers, SeekTable& table) {
-  table.step = 0;
   if (seek.size <= kChecksumBytes || !can_seek(headers)) return false;
   const size_t size = seek.size - kChecksumBytes;
   if (load_little_endian(seek.data + size) != checksum(jpeg, headers, seek.data, size))
@@ -107,7 +106,6 @@ bool read_seek(Bytes seek, Bytes jpeg, const Headers& headers, SeekTable& table)
   if (!reader.get(step) || step == 0 || step > uint64_t(headers.mcu_cols)) return false;
   table.set_step(headers.mcu_cols, int32_t(step));
   const size_t count = size_t(table.per_row) * size_t(headers.mcu_rows);
-  table.step = 0;
   if (count > size) return false;  // each entry takes more than a byte
   table.entries.resize(count);
   SeekEntry entry;
@@ -116,9 +114,7 @@ bool read_seek(Bytes seek, Bytes jpeg, const Headers& headers, SeekTable& table)
     if (entry.bit / 8 >= jpeg.size - headers.scan.data) return false;
     table.entries[i] = entry;
   }
-  if (!reader.at_end()) return false;
-  table.step = int32_t(step);
-  return true;
+  return reader.at_end();
 }
 
 }  // namespace penstock

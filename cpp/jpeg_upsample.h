@@ -7,8 +7,6 @@ namespace penstock {
 
 // Rows are read one sample beyond both ends and up to kRowPadding further to the right; they are
 // written up to kRowPadding beyond the end.
-constexpr int kRowPadding = 64;
-
 struct Upsampler {
   // in[-1..n] -> out[0..2n)
   void (*h2)(const uint8_t* in, uint8_t* out, int n);

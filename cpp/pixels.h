@@ -1,4 +1,4 @@
-// RGB pixels that someone else owns.
+// Bytes and RGB pixels that someone else owns.
 #pragma once
 
 #include <cstddef>
@@ -6,22 +6,32 @@
 
 namespace penstock {
 
-// RGB pixels to read, rows `stride` bytes apart.
-struct Pixels {
+struct Bytes {
   const uint8_t* data = nullptr;
+  size_t size = 0;
+};
+
+struct Box {
+  int32_t left, top, width, height;
+
+  // Not empty, and all of it inside a picture of that size.
+  bool lies_in(int32_t picture_width, int32_t picture_height) const {
+    return left >= 0 && top >= 0 && width > 0 && height > 0 && width <= picture_width - left &&
+           height <= picture_height - top;
+  }
+};
+
+// Exactly width * 3 bytes of each row, rows `stride` bytes apart.
+template <typename Byte>
+struct Picture {
+  Byte* data = nullptr;
   int32_t width = 0, height = 0;
   size_t stride = 0;
 
-  const uint8_t* row(int32_t y) const { return data + size_t(y) * stride; }
+  Byte* row(int32_t y) const { return data + size_t(y) * stride; }
 };
 
-// Where a picture goes: exactly width * 3 bytes of each row, rows `stride` bytes apart.
-struct Slot {
-  uint8_t* data = nullptr;
-  int32_t width = 0, height = 0;
-  size_t stride = 0;
-
-  uint8_t* row(int32_t y) const { return data + size_t(y) * stride; }
-};
+using Pixels = Picture<const uint8_t>;  // to read
+using Slot = Picture<uint8_t>;          // to fill
 
 }  // namespace penstock

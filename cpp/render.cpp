@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "buffer.h"
 #include "color.h"
 #include "elements.h"
 #include "pixels.h"
@@ -20,19 +21,8 @@ constexpr size_t kKeptBytes = 64 << 20;
 struct Workspace {
   JpegDecoder decoder;
   Resizer resizer;
-  std::vector<uint8_t> decoded, resized;
-
-  // The memory of a giant among the pictures is given back.
-  void trim() {
-    for (auto* memory : {&decoded, &resized})
-      if (memory->size() > kKeptBytes) std::vector<uint8_t>().swap(*memory);
-  }
+  Buffer<uint8_t> decoded, resized;
 };
-
-uint8_t* reserve(std::vector<uint8_t>& memory, size_t size) {
-  if (memory.size() < size) memory.resize(size);
-  return memory.data();
-}
 
 // Opens the picture, and checks that the box lies in it.
 Status open_picture(const Sample& sample, Workspace& work) {
@@ -55,7 +45,7 @@ Status load_box(const Sample& sample, const Box& box, Workspace& work, Pixels& p
     return Status::ok;
   }
   const size_t stride = size_t(box.width) * 3;
-  uint8_t* decoded = reserve(work.decoded, stride * size_t(box.height));
+  uint8_t* decoded = work.decoded.reserve(stride * size_t(box.height));
   pixels = {decoded, box.width, box.height, stride};
   return work.decoder.decode(box, sample.seek, decoded, stride);
 }
@@ -98,7 +88,7 @@ Status render_sample(const Sample& sample, const Format& format, Workspace& work
   const Status opened = open_picture(sample, work);
   if (opened != Status::ok) return opened;
   const size_t count = size_t(format.width) * size_t(format.height);
-  uint8_t* resized = format.table ? reserve(work.resized, count * 3) : out;
+  uint8_t* resized = format.table ? work.resized.reserve(count * 3) : out;
   const Status rendered = render_window(sample, format, work, resized);
   if (rendered != Status::ok) return rendered;
   if (sample.jitter) jitter_color(resized, count, sample.jitter, sample.order);
@@ -130,7 +120,8 @@ void render_batch(const Sample* samples, size_t count, const Format& format, int
     uint8_t* slot = out + i * size;
     status[i] = render_sample(samples[i], format, work, slot);
     if (status[i] != Status::ok) std::memset(slot, 0, size);
-    work.trim();
+    work.decoded.trim(kKeptBytes);  // a giant's memory is given back
+    work.resized.trim(kKeptBytes);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "resize_kernels.h"
+#include "simd.h"
 
 namespace penstock {
 namespace {

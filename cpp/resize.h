@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "jpeg.h"
 #include "pixels.h"
 #include "resize_taps.h"
 

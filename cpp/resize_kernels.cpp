@@ -235,16 +235,9 @@ void resample_columns(const uint8_t* const* in, uint8_t* const* out, const Taps&
                       int32_t width) {
 #if PENSTOCK_AVX2
   if (use_avx2()) {
-    switch (taps.pairs) {
-      case 1:
-        return columns_avx2<1>(in, out, taps, width);
-      case 2:
-        return columns_avx2<2>(in, out, taps, width);
-      case 3:
-        return columns_avx2<3>(in, out, taps, width);
-      default:
-        return columns_avx2<0>(in, out, taps, width);
-    }
+    constexpr decltype(&columns_avx2<0>) by_pairs[] = {columns_avx2<0>, columns_avx2<1>,
+                                                       columns_avx2<2>, columns_avx2<3>};
+    return by_pairs[taps.pairs < 4 ? taps.pairs : 0](in, out, taps, width);
   }
 #endif
   columns_portable(in, out, taps, width);
@@ -256,16 +249,9 @@ void resample_rows(const uint8_t* const* window, uint8_t* out, size_t bytes, con
 #if PENSTOCK_AVX2
   if (use_avx2()) {
     const int pairs = (taps.size[output] + 1) / 2;
-    switch (pairs) {
-      case 1:
-        return row_avx2<1>(window, out, bytes, weights, pairs);
-      case 2:
-        return row_avx2<2>(window, out, bytes, weights, pairs);
-      case 3:
-        return row_avx2<3>(window, out, bytes, weights, pairs);
-      default:
-        return row_avx2<0>(window, out, bytes, weights, pairs);
-    }
+    constexpr decltype(&row_avx2<0>) by_pairs[] = {row_avx2<0>, row_avx2<1>, row_avx2<2>,
+                                                   row_avx2<3>};
+    return by_pairs[pairs < 4 ? pairs : 0](window, out, bytes, weights, pairs);
   }
 #endif
   row_portable(window, out, bytes, weights, taps.size[output]);

@@ -11,8 +11,7 @@ namespace penstock {
 // Rows that one call of `resample_columns` works on: they share the loads of the weights.
 constexpr int32_t kRowGroup = 4;
 
-// Bytes past the end of a row that both passes may read.
-constexpr size_t kRowPadding = 32;
+// Both passes read up to kRowPadding past the end of a row.
 
 // Horizontal pass: makes `width` pixels of each of the kRowGroup rows `out` from those of `in`.
 void resample_columns(const uint8_t* const* in, uint8_t* const* out, const Taps& taps,

@@ -10,6 +10,9 @@
 
 namespace penstock {
 
+// How many bytes the hot loops may read past the end of a row, and write where they say so.
+constexpr int kRowPadding = 64;
+
 // True when the CPU has AVX2 and BMI2 and the portable path is not forced.
 bool use_avx2();
 

@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 def crc32c(data: Buffer, crc: int = 0) -> int: ...
-def crc32c_portable(data: Buffer, crc: int = 0) -> int: ...
 
 # Each begins with a status: 0, or one of the codes in cpp/status.h and then nothing to go with it.
 def decode_jpeg(

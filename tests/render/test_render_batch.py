@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import subprocess
 import sys
 import tarfile
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from images import encode, make_pixels
+from jpegs import join_segment
 from penstock import _core
 from penstock.render import Arena, Status, build_seek, reference, render_batch, status_message
 
@@ -296,16 +298,34 @@ assert count() < 100, "there was room for them all"
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_memory_of_a_giant_is_given_back():
+def make_flat_multiscan(size):
+    """Three scans of empty blocks, each two bits: the only code of either table is a zero."""
+    frame = struct.pack(">BHHB", 8, size, size, 3) + bytes([1, 17, 0, 2, 17, 0, 3, 17, 0])
+    code = bytes([1] + [0] * 15 + [0])
+    segments = [(0xDB, b"\0" + b"\1" * 64), (0xC0, frame), (0xC4, b"\0" + code + b"\x10" + code)]
+    data = b"\xff\xd8" + b"".join(join_segment(*segment) for segment in segments)
+    for component in 1, 2, 3:
+        data += join_segment(0xDA, bytes([1, component, 0, 0, 63, 0])) + bytes(
+            (size // 8) ** 2 // 4
+        )
+    return data + b"\xff\xd9"
+
+
+@pytest.mark.parametrize("kind", ["one scan", "several scans"])
+def test_the_memory_of_a_giant_is_given_back(kind, tmp_path):
+    file = tmp_path / "giant.jpg"
+    if kind == "one scan":
+        Image.new("RGB", (5200, 5200)).save(file)
+    else:
+        file.write_bytes(make_flat_multiscan(5200))
     done = run_python(
         SETUP
-        + """
-import io
+        + f"""
 def resident(): return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
-file = io.BytesIO()
-Image.new("RGB", (6000, 6000)).save(file, "JPEG")
+file = open({str(file)!r}, "rb").read()
 before = resident()
-render_batch([file.getvalue()], [(0, 0, 6000, 6000)], (8, 8), threads=1)
+status = render_batch([file], [(0, 0, 5200, 5200)], (8, 8), threads=1)[1]
+assert not status.any()
 assert resident() - before < 40 << 20, (resident() - before) >> 20
 """
     )

@@ -1,4 +1,4 @@
-// Scratch memory that only grows, so that a warm decoder allocates nothing.
+// Scratch memory that grows as needed and is kept, so that a warm thread allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,12 @@ class Buffer {
   }
   void clear() {
     if (capacity_ != 0) std::memset(data_.get(), 0, capacity_ * sizeof(T));
+  }
+  // Gives back what takes more than `limit` bytes.
+  void trim(size_t limit) {
+    if (capacity_ * sizeof(T) <= limit) return;
+    data_.reset();
+    capacity_ = 0;
   }
   T* data() const { return data_.get(); }
 
