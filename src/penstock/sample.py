@@ -7,7 +7,7 @@ A video is a field `mjpg`: its JPEG frames one after the other, with their sizes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,17 @@ def field_name(suffix: str) -> str:
 def is_image_field(name: str) -> bool:
     """Whether a field holds an encoded image, by the last part of its name."""
     return name.rpartition(".")[2] in IMAGE_FIELDS
+
+
+def picture_fields(names: Iterable[str]) -> list[str]:
+    """The image fields that samples may have as their picture; the others are masks and the like.
+
+    Those called by their suffix alone (`jpg`) are preferred to `image.jpg`, and these to all others. A sample with
+    two of what is left does not say which one it is.
+    """
+    images = [name for name in names if is_image_field(name)]
+    plain = [name for name in images if "." not in name]
+    return plain or [name for name in images if name.partition(".")[0] == "image"] or images
 
 
 def is_video_field(name: str) -> bool:

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from formats.making import write_tar
+from images import encode
+
 LAYOUTS = {
     "efficient-pytorch": ("lmdb", 74, ["jpg"]),
     "gulp": ("gulp", 12, ["mjpg"]),
@@ -57,6 +60,15 @@ def test_arrays_that_are_no_pictures_are_passed_over_on_the_sheet(
     path = shared / "fixtures/tensorpack-arrays/odd.lmdb"
     result = penstock("show", path, "--out", tmp_path / "a.png")
     assert result.returncode == 0, result.stderr
+
+
+def test_the_sheet_shows_the_picture_and_not_the_mask(tmp_path: Path) -> None:
+    mask = encode(16, 16, seed=1, format="PNG", mode="1")
+    members = {"0.annotation.png": mask, "0.image.jpg": encode(16, 16, seed=1)}
+    for number, some in enumerate((["0.image.jpg"], list(members))):
+        tar = write_tar(tmp_path / "a.tar", {name: members[name] for name in some})
+        assert penstock("show", tar, "--out", tmp_path / f"{number}.png").returncode == 0
+    assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
 
 
 def test_a_sheet_that_would_not_fit_into_memory_is_refused(shared: Path, tmp_path: Path) -> None:

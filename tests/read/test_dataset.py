@@ -141,3 +141,11 @@ def test_a_field_that_one_system_call_does_not_read_comes_whole(
     assert [dict(sample) for sample in penstock.open_dataset(packed)] == expected
     loader = penstock.Loader(packed, 15, fields=("cls", "label"))
     assert next(iter(loader))[0] == [fields["cls"] for fields in expected]
+
+
+def test_only_an_image_can_be_chosen_as_the_picture(packed: Path) -> None:
+    dataset = penstock.open_dataset(packed)
+    assert dataset.choose_image("JPEG")[3:].image == "jpg"
+    for field in ("cls", "mask.png"):
+        with pytest.raises(ValueError, match=f"'{field}' is no image field.*'jpg', 'png'"):
+            dataset.choose_image(field)

@@ -498,6 +498,108 @@ def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
         Loader(packed, 8, transform=CROP, fields=("image", "mask.png"))
 
 
+PHOTO, MASK = 200, 10
+
+
+def write_several(folder: Path, *names: str, lacking: str = "", count: int = 2) -> Path:
+    """Tars of `count` samples: the first image is bright, others are dark; sample 0 lacks one."""
+    folder.mkdir()
+    for number in range(count):
+        members = {f"{number}.cls": b"0"}
+        for place, name in enumerate(names):
+            if number or name != lacking:
+                image = Image.new("RGB", (16, 16), (MASK if place else PHOTO,) * 3)
+                out = io.BytesIO()
+                image.save(out, "PNG" if name.endswith("png") else "JPEG")
+                members[f"{number}.{name}"] = out.getvalue()
+        write_tar(folder / f"{number}.tar", members)
+    penstock.index_dataset(folder)
+    return folder
+
+
+def brightness(loader: Loader) -> list[int]:
+    return [int(image[0, 0, 0]) for images, _ in loader for image in images]
+
+
+@pytest.mark.parametrize(
+    "names", [("jpg", "depth.jpg"), ("jpg", "image.png"), ("image.jpg", "annotation.png")]
+)
+def test_the_picture_is_told_by_its_name(tmp_path: Path, names: tuple[str, ...]) -> None:
+    loader = Loader(write_several(tmp_path / "in", *names), 2)
+    assert brightness(loader) == [PHOTO, PHOTO]
+    assert f"decode {names[0]}  " in str(loader)
+
+
+def test_samples_may_have_pictures_of_different_kinds(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("0.jpg", "1.png"):
+        image = io.BytesIO()
+        Image.new("RGB", (16, 16)).save(image, {"jpg": "JPEG", "png": "PNG"}[name[-3:]])
+        write_tar(folder / f"{name[0]}.tar", {name: image.getvalue(), f"{name[0]}.cls": b"0"})
+    penstock.index_dataset(folder)
+    loader = Loader(folder, 2)
+    assert brightness(loader) == [0, 0]
+    assert "decode  " in str(loader)
+
+
+@pytest.mark.parametrize("names", [("rgb.jpg", "mask.png"), ("png", "jpg")])
+def test_a_sample_with_several_pictures_wants_one_to_be_chosen(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    folder = write_several(tmp_path / "in", *names, lacking=names[0])
+    both = ", ".join(sorted(names))
+    with pytest.raises(ValueError, match=f"'1' has several images, {both}; .*choose_image"):
+        Loader(folder, 2)
+    dataset = penstock.open_dataset(folder)
+    assert brightness(Loader(dataset.filter(pc.field("key") == "0"), 2)) == [MASK]
+    assert brightness(Loader(dataset.choose_image(names[1]), 2)) == [MASK, MASK]
+    assert brightness(Loader(dataset.choose_image(names[0])[1:], 2)) == [PHOTO]
+    assert len(next(iter(Loader(dataset, 2, fields=("key",))))[0]) == 2
+
+
+def test_a_chosen_picture_is_kept_by_parts_mixtures_and_copies(tmp_path: Path) -> None:
+    folder = write_several(tmp_path / "in", "jpg", "depth.jpg")
+    chosen = penstock.open_dataset(folder).choose_image("depth.jpeg")
+    for source in (
+        chosen.filter(pc.field("label") == 0),
+        chosen[:],
+        Mixture([chosen, chosen], [1, 1], samples=2),
+        pickle.loads(pickle.dumps(chosen)),
+    ):
+        assert brightness(Loader(source, 2)) == [MASK, MASK]
+    assert brightness(Loader(Mixture([chosen, penstock.open_dataset(folder)], [1, 1]), 4)) == [
+        *(MASK, MASK),
+        *(PHOTO, PHOTO),
+    ]
+
+
+def test_a_chosen_picture_is_decoded_with_its_own_seek_tables(tmp_path: Path) -> None:
+    from images import encode
+
+    a, b = encode(300, 400, seed=1), encode(300, 400, seed=2)
+    penstock.index_dataset(write_tar(tmp_path / "a.tar", {"0.jpg": a, "0.b.jpg": b, "0.cls": b"1"}))
+    dataset = penstock.open_dataset(tmp_path)
+    for name in ("jpg", "b.jpg"):
+        loader = Loader(dataset.choose_image(name), 1, transform=[CenterCrop(24)])
+        layout = loader._epochs.layout
+        seeks = layout.read_run(0, np.empty(layout.sizes[0], np.uint8)).seeks
+        with pa.ipc.open_file(tmp_path / "a.arrow") as index:
+            (table,) = index.read_all()[f"{name}.seek"].to_pylist()
+        assert seeks is not None and table and bytes(seeks.table(0)) == table
+        (pixels,) = next(iter(loader))[0]
+        whole = np.asarray(Image.open(io.BytesIO(dataset[0][name])).convert("RGB"))
+        assert np.array_equal(pixels, whole[138:162, 188:212])
+
+
+def test_a_state_of_another_picture_is_refused(tmp_path: Path) -> None:
+    dataset = penstock.open_dataset(write_several(tmp_path / "in", "jpg", "depth.jpg"))
+    state = Loader(dataset, 2).state_dict()
+    Loader(dataset, 2).load_state_dict(state)
+    with pytest.raises(ValueError, match="another loader"):
+        Loader(dataset.choose_image("depth.jpg"), 2).load_state_dict(state)
+
+
 def test_memory_follows_what_is_wanted_and_not_the_data_set(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

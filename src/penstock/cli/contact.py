@@ -15,7 +15,7 @@ from penstock.cli.opening import Format, SourceView, open_samples
 from penstock.cli.terminal import print_json
 from penstock.errors import SourceError
 from penstock.read.dataset import Dataset
-from penstock.sample import Sample, is_image_field, is_video_field
+from penstock.sample import Sample, is_video_field, picture_fields
 
 _CAPTION = 14
 _MOST_PIXELS = 100_000_000
@@ -80,7 +80,7 @@ def _draw_row(dataset: Dataset | SourceView, row: int, size: int) -> tuple[Sampl
 
 
 def _draw_sample(sample: Sample, size: int) -> Image.Image:
-    """The first image, frame of a video or array of pixels in a sample."""
+    """The picture of a sample, or the first frame of its video, or an array of pixels."""
     try:
         picture = _find_picture(sample)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
@@ -92,10 +92,10 @@ def _draw_sample(sample: Sample, size: int) -> Image.Image:
 
 
 def _find_picture(sample: Sample) -> Image.Image | None:
+    for name in [*picture_fields(sample), *filter(is_video_field, sample)]:
+        with Image.open(io.BytesIO(sample[name])) as image:  # of a video: the first frame
+            return image.convert("RGB")
     for name, data in sample.items():
-        if is_image_field(name) or is_video_field(name):
-            with Image.open(io.BytesIO(data)) as image:  # of a video: the first frame
-                return image.convert("RGB")
         if name.rpartition(".")[2] == "npy":
             array = np.load(io.BytesIO(data), allow_pickle=False)
             if (picture := _draw_array(array)) is not None:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from penstock.errors import CorruptError
 from penstock.pack.index import FILE, KEY, LABEL, field_names
-from penstock.sample import is_image_field
 
 NO_LABEL = int(np.iinfo(np.int64).min)
 
@@ -32,7 +31,7 @@ class Columns:
     """A row a sample, in index order. About 60 bytes each; the index itself is not kept.
 
     `span` covers what is wanted of a sample, `fields` says where each field lies. `image` is the
-    sample's first image field, wanted or not; `height` and `width` are 0 where it is damaged or missing.
+    sample's picture, wanted or not; `height` and `width` are 0 where it is damaged or missing.
     """
 
     files: Sequence[str]
@@ -55,18 +54,21 @@ class Columns:
 
 
 def read_columns(
-    index: pa.Table, wanted: Sequence[str] = (), user: Sequence[str] = (), image: bool = True
+    index: pa.Table,
+    pictures: Sequence[str],
+    wanted: Sequence[str] = (),
+    user: Sequence[str] = (),
+    image: bool = True,
 ) -> Columns:
-    """Columns of an index: the image, the `wanted` fields, and `user` columns as they are."""
-    found = [f for f in field_names(index.schema) if is_image_field(f)]
-    images = [f for f in found if "." not in f] or found
-    if image and not images:
+    """Columns of an index: the first of `pictures` that a sample has, the `wanted` fields, and `user` columns as
+    they are."""
+    if image and not pictures:
         raise CorruptError(f"no image field among {field_names(index.schema)}")
     codes = index[FILE].combine_chunks()
     if isinstance(codes, pa.ChunkedArray):
         codes = codes.chunk(0) if codes.num_chunks else pa.array([], index[FILE].type)
     none = Places(np.zeros(len(index), np.int64), np.zeros(len(index), np.int64))
-    first = _first([_places(index, name) for name in images]) if images else none
+    first = _first([_places(index, name) for name in pictures]) if pictures else none
     fields = {name: _places(index, name) for name in wanted}
     return Columns(
         files=codes.dictionary.to_pylist(),
@@ -74,11 +76,19 @@ def read_columns(
         span=_span([*fields.values(), *([first] if image else [])] or [none]),
         image=first,
         fields=fields,
-        height=_first_value(index, images, "height"),
-        width=_first_value(index, images, "width"),
+        height=_first_value(index, pictures, "height"),
+        width=_first_value(index, pictures, "width"),
         label=_numbers(index[LABEL], NO_LABEL),
         user={name: index[name] for name in user},
     )
+
+
+def find_several(index: pa.Table, pictures: Sequence[str]) -> NDArray[np.bool_]:
+    """Which samples have more than one of `pictures`."""
+    counts = np.zeros(len(index), np.int64)
+    for name in pictures:
+        counts += index[f"{name}.offset"].is_valid().to_numpy()
+    return counts > 1
 
 
 def digest_keys(index: pa.Table) -> bytes:
@@ -119,8 +129,8 @@ def _first(places: list[Places]) -> Places:
     return Places(offset, size)
 
 
-def _first_value(index: pa.Table, images: list[str], attribute: str) -> NDArray[np.int64]:
+def _first_value(index: pa.Table, pictures: Sequence[str], attribute: str) -> NDArray[np.int64]:
     values = np.zeros(len(index), np.int64)
-    for name in images:
+    for name in pictures:
         values = np.where(values > 0, values, _numbers(index[f"{name}.{attribute}"]))
     return values

@@ -25,7 +25,7 @@ from penstock.pack.index import (
 )
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest
-from penstock.sample import Sample
+from penstock.sample import Sample, field_name, is_image_field
 
 _KEPT_SHARDS = 16
 _ROW = "__row__"
@@ -52,9 +52,17 @@ class Dataset(Sequence[Sample]):
     of a shard is read when the first of its samples is asked for.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, rows: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        rows: np.ndarray | None = None,
+        image: str | None = None,
+    ) -> None:
         self.path = path
         self.manifest = manifest
+        self.image = image
+        """The field that was chosen as the picture; None if that is left to the names of the fields."""
         self._rows = rows
         self._root = path / manifest.root
         counts = [shard.samples for shard in manifest.shards]
@@ -63,7 +71,7 @@ class Dataset(Sequence[Sample]):
         self._index: pa.Table | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self.path, self.manifest, self._rows)
+        return Dataset, (self.path, self.manifest, self._rows, self.image)
 
     def __len__(self) -> int:
         return self.manifest.samples if self._rows is None else len(self._rows)
@@ -111,7 +119,21 @@ class Dataset(Sequence[Sample]):
         """
         rows = np.arange(self.manifest.samples) if self._rows is None else self._rows
         table = self.index.append_column(_ROW, pa.array(rows))
-        return Dataset(self.path, self.manifest, table.filter(expression)[_ROW].to_numpy())
+        return self._take(table.filter(expression)[_ROW].to_numpy())
+
+    def choose_image(self, field: str) -> Dataset:
+        """The same samples with this field as their picture, for a loader: where they have several images.
+
+        Loader(dataset.choose_image("mask.png"), 64)
+        """
+        field = field_name(field)
+        if field not in self.fields or not is_image_field(field):
+            images = [name for name in self.fields if is_image_field(name)]
+            raise ValueError(f"{field!r} is no image field of {self.path}; choose one of {images}")
+        return Dataset(self.path, self.manifest, self._rows, field)
+
+    def _take(self, rows: np.ndarray) -> Dataset:
+        return Dataset(self.path, self.manifest, rows, self.image)
 
     @overload
     def __getitem__(self, i: int) -> Sample: ...
@@ -121,7 +143,7 @@ class Dataset(Sequence[Sample]):
         """Sample `i`, read from its file; a slice is a data set over those samples."""
         if isinstance(i, slice):
             rows = np.arange(self.manifest.samples) if self._rows is None else self._rows
-            return Dataset(self.path, self.manifest, rows[i])
+            return self._take(rows[i])
         try:
             i = operator.index(i)
         except TypeError:

@@ -25,6 +25,8 @@ class Part:
     stop: int
     root: Path
     index: Path
+    seek: str
+    """The column of the index that has the seek tables of the pictures."""
     loose: bool
     """Whether every row is a file of its own (an image folder)."""
 
@@ -107,7 +109,7 @@ class Layout:
             lost = self._read_files(start, stop, memory)
         else:
             self._read_stretch(start, stop, memory[: self.sizes[run]])
-        seeks = self._seeks.read(part.index, start - part.start, stop - part.start)
+        seeks = self._seeks.read(part.index, part.seek, start - part.start, stop - part.start)
         return Run(memory, seeks, lost)
 
     def _read_files(self, start: int, stop: int, memory: NDArray[np.uint8]) -> Mapping[int, str]:

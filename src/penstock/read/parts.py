@@ -9,34 +9,42 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.read.columns import Columns, Places, digest_keys, read_columns
+from penstock.pack.index import KEY, field_names
+from penstock.read.columns import Columns, Places, digest_keys, find_several, read_columns
 from penstock.read.dataset import Dataset
 from penstock.read.layout import Part
+from penstock.sample import is_image_field, picture_fields
 
 
 class Table:
     """Rows of all data sets; those of data set *d* are `bounds[d]` to `bounds[d + 1]` - 1.
 
-    `keys` is a digest of all keys in their order.
+    `keys` is a digest of all keys in their order, and of the images that were chosen. `pictures` names the fields
+    that are decoded where there are other images beside them.
     """
 
     def __init__(self, datasets: Sequence[Dataset], fields: Sequence[str], *, image: bool) -> None:
         self._datasets = list(datasets)
         counts = [dataset.manifest.samples for dataset in datasets]
         self.bounds = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        indexes = [dataset.read_index() for dataset in datasets]
-        self.keys = b"".join(map(digest_keys, indexes))
-        self.columns = _concatenate(
-            [
-                _read(dataset, index, fields, image)
-                for dataset, index in zip(datasets, indexes, strict=True)
-            ]
-        )
-        self.parts = [
-            part
-            for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True)
-            for part in _parts_of(dataset, start)
-        ]
+        self.keys = b""
+        self.pictures: set[str] = set()
+        self.parts: list[Part] = []
+        columns = []
+        for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True):
+            index = dataset.read_index()
+            images = [name for name in field_names(index.schema) if is_image_field(name)]
+            pictures = picture_fields(images)
+            if dataset.image is not None:
+                pictures = [name for name in images if name == dataset.image]
+            if image:
+                _check_pictures(dataset, index, pictures)
+            self.keys += digest_keys(index) + (dataset.image or "").encode()
+            if pictures != images:
+                self.pictures.update(pictures)
+            self.parts += _parts_of(dataset, start, pictures)
+            columns.append(_read(dataset, index, pictures, fields, image))
+        self.columns = _concatenate(columns)
 
     def name_row(self, row: int) -> str:
         """The key of a row."""
@@ -45,7 +53,24 @@ class Table:
         return dataset.read_key(row - int(self.bounds[number]))
 
 
-def _read(dataset: Dataset, index: pa.Table, fields: Sequence[str], image: bool) -> Columns:
+def _check_pictures(dataset: Dataset, index: pa.Table, pictures: Sequence[str]) -> None:
+    """ValueError if a sample has several images of which none is preferred."""
+    if len(pictures) < 2:
+        return
+    several = find_several(index, pictures)
+    rows = np.flatnonzero(several) if dataset.rows is None else dataset.rows[several[dataset.rows]]
+    if len(rows):
+        (sample,) = index.slice(int(rows[0]), 1).to_pylist()
+        found = [name for name in pictures if sample[f"{name}.offset"] is not None]
+        raise ValueError(
+            f"{dataset.path}: {sample[KEY]!r} has several images, {', '.join(found)}; say which one is to be loaded "
+            "with open_dataset(path).choose_image(field)"
+        )
+
+
+def _read(
+    dataset: Dataset, index: pa.Table, pictures: Sequence[str], fields: Sequence[str], image: bool
+) -> Columns:
     wanted = [name for name in fields if f"{name}.offset" in index.column_names]
     user = [name for name in fields if name in index.column_names]
     missing = set(fields) - set(wanted) - set(user)
@@ -54,16 +79,17 @@ def _read(dataset: Dataset, index: pa.Table, fields: Sequence[str], image: bool)
             f"{dataset.path} has no {sorted(missing)}: it has the fields {list(dataset.fields)} "
             f"and the columns {index.column_names}"
         )
-    return read_columns(index, wanted, user, image)
+    return read_columns(index, pictures, wanted, user, image)
 
 
-def _parts_of(dataset: Dataset, start: int) -> list[Part]:
+def _parts_of(dataset: Dataset, start: int, pictures: Sequence[str]) -> list[Part]:
     parts = []
+    seek = next((f"{name}.seek" for name in pictures if name.endswith("jpg")), "")
     for shard in dataset.manifest.shards:
         index = dataset.path / Path(shard.index.file)
         stop = start + shard.samples
         if shard.samples:
-            parts.append(Part(start, stop, dataset.root, index, loose=shard.data is None))
+            parts.append(Part(start, stop, dataset.root, index, seek, loose=shard.data is None))
         start = stop
     return parts
 

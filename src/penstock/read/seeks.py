@@ -27,15 +27,15 @@ class SeekReader:
     A seek table only saves work, so an index without a readable one gives empty tables, no error.
     """
 
-    def __init__(self, column: str = "jpg.seek") -> None:
-        self._column = column
-        self._places: dict[Path, tuple[int, int] | None] = {}
+    def __init__(self) -> None:
+        self._places: dict[tuple[Path, str], tuple[int, int] | None] = {}
 
-    def read(self, index: Path, start: int, stop: int) -> SeekTables | None:
+    def read(self, index: Path, column: str, start: int, stop: int) -> SeekTables | None:
         """The tables of rows start to stop - 1 of a shard; None where there are none."""
-        if index not in self._places:  # two threads may look it up twice, and find the same
-            self._places[index] = _find_column(index, self._column)
-        place = self._places[index]
+        wanted = (index, column)
+        if wanted not in self._places:  # two threads may look it up twice, and find the same
+            self._places[wanted] = _find_column(index, column)
+        place = self._places[wanted]
         if place is None:
             return None
         try:

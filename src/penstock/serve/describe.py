@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from penstock.run.stage import name_of
@@ -11,11 +12,17 @@ _WIDEST = 52
 
 
 def describe_loader(
-    title: str, pipeline: Pipeline, workers: int, collate_fn: Any, threads: int
+    title: str,
+    pipeline: Pipeline,
+    pictures: Collection[str],
+    workers: int,
+    collate_fn: Any,
+    threads: int,
 ) -> str:
-    """The title, then a line a step."""
+    """The title, then a line a step; `pictures` are the fields to be named that are decoded."""
     decoding = "core" if pipeline.recipe is not None else "core, with Python"
-    rows = [("decode", _describe_place(decoding, workers, threads), "")]
+    name = " ".join(["decode", ", ".join(sorted(pictures))]).rstrip()
+    rows = [(name, _describe_place(decoding, workers, threads), "")]
     rows += [
         (_name(line.step), _describe_place(line.where, workers, threads), line.why)
         for line in pipeline.lines

@@ -145,7 +145,12 @@ class Loader:
     def __str__(self) -> str:
         """Where each step of the transform runs, and why."""
         return describe_loader(
-            repr(self), self._pipeline, self._num_workers, self._collate_fn, self._threads
+            repr(self),
+            self._pipeline,
+            self._epochs.table.pictures,
+            self._num_workers,
+            self._collate_fn,
+            self._threads,
         )
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import WorkerError
-from penstock.sample import is_image_field
+from penstock.sample import picture_fields
 from penstock.workbench.subject import Subject
 from penstock.workbench.windows import Job, Window
 
@@ -61,7 +61,7 @@ def lay_out_folder(subject: Subject, folder: Path) -> None:
             (home / f"{place:08d}{source.suffix}").symlink_to(source)
         else:
             sample = subject.dataset[place]
-            field = next(name for name in sample if is_image_field(name))
+            field = next(name for name in picture_fields(subject.dataset.fields) if name in sample)
             (home / f"{place:08d}.{field}").write_bytes(sample[field])
 
 
