@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -76,8 +77,8 @@ def test_a_loader_keeps_its_index_when_the_folder_gets_another(
     assert sum(len(batch.rows) for batch in loader) == 9
     assert loader.stats().error_count == 1
     # what nobody works with any more goes when the next is made
-    for path in list(folder_cache._held):
-        folder_cache._let_go(path)
+    while folder_cache._held:
+        os.close(folder_cache._held.popitem()[1])
     next(path for path in sorted(root.rglob("*")) if path.is_file()).unlink()
     Loader(root, 4, transform=[RandomResizedCrop(16)])
     assert len([path for path in (tmp_path / "cache").iterdir() if path.is_dir()]) == 1
@@ -165,10 +166,90 @@ def test_an_index_made_while_a_file_could_not_be_read_is_made_again(
     options = {"transform": [RandomResizedCrop(16)], "on_error": "skip"}
     with monkeypatch.context() as patch:
         patch.setattr(ImageFiles, "read", read_most)
-        (batch,) = Loader(root, 16, **options)
+        before = Loader(root, 16, **options)
+        (batch,) = before
     assert len(batch[0]) == 9
     (batch,) = Loader(root, 16, **options)
     assert len(batch[0]) == 10
+    (batch,) = before
+    assert len(batch[0]) == 9
+
+
+def test_an_index_is_kept_although_a_file_cannot_be_read(tmp_path: Path) -> None:
+    root, cache = write_pictures(tmp_path / "in", count=4), tmp_path / "cache"
+    (root / "class0" / "zz.jpg").symlink_to(tmp_path / "later.jpg")
+    first = open_path(root, cache)
+    states = list_states(cache)
+    assert open_path(root, cache).path == first.path
+    assert list_states(cache) == states
+    (tmp_path / "later.jpg").write_bytes(encode(8, 8))
+    second = open_path(root, cache)
+    assert (len(first), len(second)) == (5, 5) and second.path != first.path
+    assert next(iter(Loader(second.filter(pc.field("key") == "class0/zz"), 1)))[0].shape[1] == 8
+
+
+@pytest.mark.parametrize("kind", ["folder", "listing", "database"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "empty"])
+def test_a_damaged_index_is_made_again_and_one_in_use_is_not_removed(
+    tmp_path: Path, kind: str, damage: str
+) -> None:
+    source, cache = tmp_path / "in", tmp_path / "cache"
+    write_files(source, {"a/0.jpg": encode(8, 8), "list.csv": b"path,label\na/0.jpg,0\n"})
+    if kind == "listing":
+        source /= "list.csv"
+    elif kind == "database":
+        members = {"0.jpg": encode(8, 8), "0.cls": b"0"}
+        source = write_tar(tmp_path / "x.tar", members)
+    first = open_path(source, cache)
+    (index,) = first.path.glob("*.arrow")
+    if damage == "gone":
+        index.unlink()
+    else:
+        os.truncate(index, 100 if damage == "cut" else 0)
+    assert len(list(Loader(open_path(source, cache), 1))) == 1
+    assert first.path.is_dir()
+    os.close(folder_cache._held.pop(first.path))
+    os.utime(source / "a/0.jpg" if kind == "folder" else source)
+    open_path(source, cache)
+    assert not first.path.exists()
+
+
+def test_an_index_that_another_process_works_with_is_not_removed(tmp_path: Path) -> None:
+    root, cache = write_pictures(tmp_path / "in", count=2), tmp_path / "cache"
+    first = open_path(root, cache)
+    os.close(folder_cache._held.pop(first.path))
+    with open(first.path / "penstock.json") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        (root / "class0" / "more.jpg").write_bytes(encode(8, 8))
+        assert len(open_path(root, cache)) == 3
+        assert first.path.is_dir()
+
+
+def test_a_listing_is_indexed_anew_when_an_image_or_the_listing_changes(tmp_path: Path) -> None:
+    write_files(tmp_path, {"0.jpg": encode(8, 8), "list.csv": b"path,label\n0.jpg,1\n"})
+    listing = tmp_path / "list.csv"
+    old = Loader(listing, 1)
+    assert next(iter(old))[0].shape == (1, 8, 8, 3)
+    (tmp_path / "0.jpg").write_bytes(encode(16, 16))
+    assert next(iter(Loader(listing, 1)))[0].shape == (1, 16, 16, 3)
+    with pytest.raises(
+        DecodeError, match="changed after it was indexed: open its .* listing again"
+    ):
+        list(old)
+    listing.write_bytes(b"path,label\n0.jpg,2\n")
+    os.utime(listing, (1, 1))
+    assert next(iter(Loader(listing, 1)))[1].tolist() == [2]
+
+
+def test_a_link_is_loaded_by_its_own_name_and_place(tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
+    write_files(blobs, {"1": b"path,label\nimages/0.jpg,3\n"})
+    write_files(snapshot, {"images/0.jpg": encode(8, 8)})
+    write_tar(blobs / "2", {"0.jpg": encode(8, 8), "0.cls": b"4"})
+    (snapshot / "train.csv").symlink_to("../blobs/1")
+    (snapshot / "train.tar").symlink_to("../blobs/2")
+    assert next(iter(Loader(snapshot / "train.csv", 1)))[1].tolist() == [3]
+    assert next(iter(Loader(snapshot / "train.tar", 1)))[1].tolist() == [4]
 
 
 def test_a_file_that_is_no_image_is_one_bad_sample(tmp_path: Path) -> None:
@@ -242,15 +323,26 @@ def test_other_layouts_without_an_index_say_what_to_do(
     else:
         (tmp_path / "out").mkdir()
         pq.write_table(pa.table({"image": [encode(8, 8)]}), tmp_path / "out" / "a.parquet")
-    with pytest.raises(penstock.CorruptError, match=advice):
+    with pytest.raises(SourceError, match=advice):
         Loader(tmp_path / "out", 4)
 
 
-@pytest.mark.parametrize("place", ["0.jpg", "images/cat/0.jpg"])
-def test_images_are_loaded_whatever_lies_beside_them(tmp_path: Path, place: str) -> None:
-    write_files(tmp_path, {place: encode(8, 8), "x.tar": b""})
-    pq.write_table(pa.table({"path": [place]}), tmp_path / "annotations.parquet")
-    assert len(Loader(tmp_path, 1, fields=("image",)).dataset) == 1
+def test_classes_are_loaded_whatever_lies_beside_them(tmp_path: Path) -> None:
+    write_files(tmp_path, {"cat/0.jpg": encode(8, 8), "x.tar": b""})
+    pq.write_table(pa.table({"path": ["cat/0.jpg"]}), tmp_path / "annotations.parquet")
+    assert len(Loader(tmp_path, 1).dataset) == 1
+
+
+def test_a_folder_is_loaded_as_the_layout_that_it_is_packed_as(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, {"0.jpg": encode(8, 8), "1.jpg": encode(8, 8)})
+    (tmp_path / "metadata.csv").write_text("file_name,label,score\n1.jpg,7,0.5\n")
+    (batch,) = Loader(tmp_path, 2, fields=("key", "label", "score"))
+    assert list(map(list, batch)) == [["1"], [7], [0.5]]
+    monkeypatch.setattr(folder_cache, "find_format", lambda path: ("webdataset", path))
+    with pytest.raises(SourceError, match="webdataset without a manifest"):
+        Loader(tmp_path, 2)
 
 
 @pytest.mark.parametrize("damage", [b"", b'{"format": "penstock"}'])
@@ -266,7 +358,7 @@ def test_the_kept_index_of_a_database_is_made_again_when_it_is_damaged(
 
 def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(b"")
-    with pytest.raises(penstock.CorruptError, match="penstock index"):
+    with pytest.raises(SourceError, match="penstock index"):
         Loader(tmp_path, 4)
 
 

@@ -25,7 +25,7 @@ _ROWS = 4096  # of an index file: what one thread does at a time
 def index_files(source: ImageFiles, target: Path, *, watcher: Watcher | None = None) -> Manifest:
     """Writes index and manifest of the files into the folder `target`. Damaged images are marked there.
 
-    The manifest's recipe has the digest of the files, unless one could not be read this time.
+    The manifest's recipe has the digest of the files, and the names of those that could not be read this time.
     """
     _check_names(source)
     _check_there(source)
@@ -47,7 +47,7 @@ def index_files(source: ImageFiles, target: Path, *, watcher: Watcher | None = N
         results,
         classes=source.classes,
         root=str(source.root.resolve()),
-        recipe={} if unread else {"files": digest_files(source)},
+        recipe={"files": digest_files(source), **({"unread": sorted(unread)} if unread else {})},
     )
     manifest = replace(manifest, bytes=int(source.sizes.sum()))
     write_manifest(manifest, target / MANIFEST)

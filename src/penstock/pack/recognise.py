@@ -60,11 +60,14 @@ def find_changed(
     return None
 
 
-def find_damaged(destination: Path, manifest: Manifest) -> str | None:
+def find_damaged(folder: Path, manifest: Manifest) -> str | None:
     """What is wrong with a file of the data set that is gone or has another size, if there is one."""
     for shard in manifest.shards:
-        for record in filter(None, (shard.index, shard.data)):
-            path = destination / record.file
+        places = [(folder, shard.index), (folder / manifest.root, shard.data)]
+        for place, record in places:
+            if record is None:
+                continue
+            path = place / record.file
             if not path.is_file():
                 return f"{record.file} is missing"
             if (size := path.stat().st_size) != record.bytes:

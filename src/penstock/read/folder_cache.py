@@ -1,4 +1,4 @@
-"""Image folders and databases as data sets: their index is built once, kept in a cache, and checked against them."""
+"""Image files and databases as data sets: their index is built once, kept in a cache, and checked against them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import CorruptError, SourceError
-from penstock.formats.detect import find_format
+from penstock.formats.detect import OPENERS, find_format
 from penstock.formats.files import ImageFiles
-from penstock.formats.folder import open_folder
 from penstock.pack.inplace import index_dataset
 from penstock.pack.loose import digest_files, index_files
 from penstock.pack.manifest import NAME as MANIFEST
-from penstock.pack.manifest import Manifest, read_manifest
+from penstock.pack.manifest import read_manifest
 from penstock.pack.progress import progress_bar
+from penstock.pack.recognise import find_damaged
 from penstock.read.dataset import Dataset, open_dataset
 
 _log = logging.getLogger("penstock")
@@ -28,74 +29,129 @@ _held: dict[Path, int] = {}  # descriptors of manifests that this process has lo
 
 
 def open_path(path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None) -> Dataset:
-    """A packed or indexed data set; or an image folder, or a database (LMDB, TFRecord) that is one file,
-    whose index is taken from the cache or made."""
+    """A packed or indexed data set; or image files in a folder or a listing, or a database (LMDB, TFRecord, a
+    tar) that is one file, whose index is taken from the cache or made."""
     path = Path(path)
-    if path.is_file() and path.name != MANIFEST:
-        return _open_file(path.resolve(), Path(cache) if cache is not None else cache_folder())
-    if path.name == MANIFEST or (path / MANIFEST).exists() or not path.is_dir():
+    if path.name == MANIFEST or (path / MANIFEST).exists() or not path.exists():
         return open_dataset(path)
-    return _open_folder(path.resolve(), Path(cache) if cache is not None else cache_folder())
-
-
-def _open_images(folder: Path) -> ImageFiles:
-    """The images in a folder without a manifest; where there are none, the error says what to do with it."""
-    try:
-        return open_folder(folder)
-    except SourceError:
-        _check_layout(folder)
-        raise
-
-
-def _check_layout(folder: Path) -> None:
-    """CorruptError if it has a layout that we know."""
-    try:
-        name, _ = find_format(folder)
-    except SourceError:
-        return
-    if name in ("webdataset", "gulp", "tfrecord", "lmdb"):
-        raise CorruptError(
-            f"{folder}: {name} without a manifest; run `penstock index {folder}` once"
-        )
-    if name in ("parquet", "arrow", "unified-doc"):
-        raise CorruptError(f"{folder}: {name} cannot be loaded as it is; `penstock pack` it")
+    return _open_kept(_look_at(path), Path(cache) if cache is not None else cache_folder())
 
 
 def cache_folder() -> Path:
-    """Where indexes of image folders are kept: PENSTOCK_CACHE, or penstock in the user's cache folder."""
+    """Where indexes are kept: PENSTOCK_CACHE, or penstock in the user's cache folder."""
     if own := os.environ.get("PENSTOCK_CACHE"):
         return Path(own)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
 
 
-def _open_folder(folder: Path, cache: Path) -> Dataset:
-    """An index is never changed: a folder that changed gets a new one, and loaders that run keep theirs."""
-    source = _open_images(folder)
-    digest = digest_files(source)
-    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:24]
-    target = cache / f"{name}-{digest[:24]}"
-    if not (_hold(target) and _is_current(target, digest)):
+@dataclass(frozen=True)
+class _Original:
+    """What an index is kept of: a path, the image files that it stands for, and a text that changes with them."""
+
+    path: Path
+    files: ImageFiles | None
+    state: str
+
+    def can_read(self, names: list[str]) -> bool:
+        """Whether one of these files can be read."""
+        if self.files is None or not names:
+            return False
+        rows = {name: row for row, name in enumerate(self.files.names)}
+        for name in names:
+            try:
+                self.files.read(rows[name])
+            except SourceError:
+                continue
+            return True
+        return False
+
+
+def _look_at(path: Path) -> _Original:
+    # A link to a file keeps its own name and place: what it leads to may have no suffix, and lie elsewhere.
+    path = path.resolve() if path.is_dir() else path.parent.resolve() / path.name
+    name, place = find_format(path)
+    state = _describe_state(Path(place))
+    if name in ("folder", "listing"):
+        files = OPENERS[name](place)
+        assert isinstance(files, ImageFiles)
+        return _Original(path, files, f"{state} {digest_files(files)}")
+    if path.is_dir():
+        raise SourceError(f"{path}: {name} {_advise(name, path)}")
+    return _Original(path, None, state)
+
+
+def _describe_state(place: Path) -> str:
+    """Of a file: its size and time."""
+    info = place.stat()
+    return "" if place.is_dir() else f"{info.st_size} {info.st_mtime_ns}"
+
+
+def _advise(name: str, folder: Path) -> str:
+    if name in ("webdataset", "gulp", "tfrecord", "lmdb"):
+        return f"without a manifest; run `penstock index {folder}` once"
+    return "cannot be loaded as it is; `penstock pack` it"
+
+
+def _open_kept(original: _Original, cache: Path) -> Dataset:
+    """An index is never changed, nor removed while a process works with it: what has changed gets a new one."""
+    name, state = _digest(os.fspath(original.path)), _digest(original.state)
+    kept = _find_kept(original, cache, f"{name}-{state}-")
+    if kept is None:
         with _locked(cache / f"{name}.lock"):
-            if not (_hold(target) and _is_current(target, digest)):
-                _let_go(target)
-                _build(source, target, cache, name)
-                _hold(target)
-    return open_dataset(target)
+            kept = _find_kept(original, cache, f"{name}-{state}-")
+            if kept is None:
+                kept = _build(original, cache, f"{name}-{state}-")
+                for old in cache.glob(f"{name}-*"):  # of what was there before, or damaged
+                    _remove(old)
+    return open_dataset(kept)
 
 
-def _build(source: ImageFiles, target: Path, cache: Path, name: str) -> None:
-    _log.info("indexing %s into %s", source.root, target)
-    for old in cache.glob(f"{name}-*"):  # of the folder as it was, or of a process that was killed
-        if old == target or not _is_held(old):
-            shutil.rmtree(old, ignore_errors=True)
-    fresh = Path(tempfile.mkdtemp(dir=cache, prefix=f"{name}-"))
+def _digest(text: str) -> str:
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:24]
+
+
+def _find_kept(original: _Original, cache: Path, prefix: str) -> Path | None:
+    """An index of this state that is whole, held from now on."""
+    found = sorted(cache.glob(f"{prefix}*"))
+    return next((path for path in found if _is_current(path, original) and _hold(path)), None)
+
+
+def _is_current(target: Path, original: _Original) -> bool:
+    """Whether an index is whole, and what could not be read when it was made still cannot be."""
     try:
-        with progress_bar(f"indexing {source.root.name}", "files") as watcher:
-            index_files(source, fresh, watcher=watcher)
-        fresh.rename(target)
+        manifest = read_manifest(target)
+    except CorruptError:
+        return False
+    unread = manifest.recipe.get("unread", [])
+    return find_damaged(target, manifest) is None and not original.can_read(unread)
+
+
+def _build(original: _Original, cache: Path, prefix: str) -> Path:
+    fresh = Path(tempfile.mkdtemp(dir=cache, prefix=prefix))
+    _log.info("indexing %s into %s", original.path, fresh)
+    try:
+        with progress_bar(f"indexing {original.path.name}", "samples") as watcher:
+            if original.files is not None:
+                index_files(original.files, fresh, watcher=watcher)
+            else:
+                index_dataset(original.path, out=fresh, watcher=watcher)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
+    _hold(fresh)
+    return fresh
+
+
+def _remove(old: Path) -> None:
+    """Unless a process works with it."""
+    try:
+        with open(old / MANIFEST) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(old, ignore_errors=True)
+    except BlockingIOError:
+        return
+    except OSError:  # it was never finished
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _hold(target: Path) -> bool:
@@ -108,51 +164,6 @@ def _hold(target: Path) -> bool:
         fcntl.flock(file, fcntl.LOCK_SH)
         _held[target] = file
     return (target / MANIFEST).exists()
-
-
-def _let_go(target: Path) -> None:
-    if target in _held:
-        os.close(_held.pop(target))
-
-
-def _is_held(target: Path) -> bool:
-    """Whether a process works with this index."""
-    try:
-        with open(target / MANIFEST) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # it was never finished
-        return False
-    return False
-
-
-def _open_file(file: Path, cache: Path) -> Dataset:
-    """The index of a file that has changed is another: its name has size and time in it."""
-    state = file.stat()
-    name = f"{os.fsdecode(file)}\0{state.st_size}\0{state.st_mtime_ns}"
-    target = cache / hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
-    if _read_kept(target) is None:
-        with _locked(target.with_suffix(".lock")):
-            if _read_kept(target) is None:
-                _log.info("indexing %s into %s", file, target)
-                shutil.rmtree(target, ignore_errors=True)
-                with progress_bar(f"indexing {file.name}", "samples") as watcher:
-                    index_dataset(file, out=target, watcher=watcher)
-    return open_dataset(target)
-
-
-def _read_kept(target: Path) -> Manifest | None:
-    """The manifest of an index in the cache, if it is there and whole."""
-    try:
-        return read_manifest(target)
-    except CorruptError:
-        return None
-
-
-def _is_current(target: Path, digest: str) -> bool:
-    kept = _read_kept(target)
-    return kept is not None and kept.recipe.get("files") == digest
 
 
 @contextmanager

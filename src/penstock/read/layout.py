@@ -156,5 +156,6 @@ class Layout:
             return None
         return (
             f"{len(memory)} bytes at {offset} are indexed, {got} are there; "
-            "the file changed after it was indexed"
+            "the file changed after it was indexed: open its folder or listing again, or remove an index that "
+            "`penstock index` made and index again"
         )
