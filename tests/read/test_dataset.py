@@ -149,3 +149,14 @@ def test_only_an_image_can_be_chosen_as_the_picture(packed: Path) -> None:
     for field in ("cls", "mask.png"):
         with pytest.raises(ValueError, match=f"'{field}' is no image field.*'jpg', 'png'"):
             dataset.choose_image(field)
+
+
+def test_a_relative_path_is_good_in_another_folder(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(packed.parent)
+    dataset, source = penstock.open_dataset("out"), penstock.open_source("in")
+    loader = penstock.Loader("out", 15, fields=("cls", "label"))
+    monkeypatch.chdir("/")
+    assert dataset[0]["jpg"] == source.read(0)["jpg"]
+    assert len(next(iter(loader))[0]) == 15

@@ -37,7 +37,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     >>> dataset = open_dataset("shards/train")          # doctest: +SKIP
     >>> len(dataset), dataset[0].key, dataset[0]["jpg"]  # doctest: +SKIP
     """
-    path = Path(path)
+    path = Path(os.path.abspath(path))
     if path.name == MANIFEST:
         path = path.parent
     if not path.exists():
