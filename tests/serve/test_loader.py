@@ -600,6 +600,35 @@ def test_a_state_of_another_picture_is_refused(tmp_path: Path) -> None:
         Loader(dataset.choose_image("depth.jpg"), 2).load_state_dict(state)
 
 
+@pytest.mark.parametrize("steps", [[Resize((8, 8))], [lambda image: image.resize((8, 8))]])
+def test_a_sample_without_an_image_is_said_to_have_none(
+    tmp_path: Path, steps: list[object]
+) -> None:
+    from images import encode
+
+    members = {"a.jpg": encode(8, 8), "a.cls": b"1", "b.mask.png": encode(8, 8, format="PNG")}
+    write_tar(tmp_path / "a.tar", {**members, "b.cls": b"1"})
+    penstock.index_dataset(tmp_path)
+    options = {"transform": steps, "num_workers": 0}
+    with pytest.raises(penstock.DecodeError, match="'b' in .*a.tar has no image; .* cls, mask.png"):
+        list(Loader(tmp_path, 2, **options))
+    masks = penstock.open_dataset(tmp_path).choose_image("mask.png")
+    with pytest.raises(penstock.DecodeError, match="'a' in .* has no mask.png; .* cls, jpg"):
+        list(Loader(masks, 2, **options))
+    loader = Loader(tmp_path, 2, on_error="skip", **options)
+    assert [batch.rows.tolist() for batch in loader] == [[0]]
+    assert loader.stats().errors == (("b", "has no image; its fields are cls, mask.png"),)
+
+
+def test_a_sample_without_a_label_is_the_callers_to_mend(tmp_path: Path) -> None:
+    from images import encode
+
+    (tmp_path / "0.jpg").write_bytes(encode(8, 8))
+    with pytest.raises(ValueError, match="'0' has no label: leave 'label' out of fields"):
+        list(Loader(tmp_path, 1))
+    assert len(next(iter(Loader(tmp_path, 1, fields=("image",))))[0]) == 1
+
+
 def test_memory_follows_what_is_wanted_and_not_the_data_set(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

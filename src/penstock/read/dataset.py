@@ -154,18 +154,25 @@ class Dataset(Sequence[Sample]):
         if not 0 <= position < len(self):
             raise IndexError(f"sample {i} of {len(self)}")
         row = position if self._rows is None else int(self._rows[position])
-        shard = int(np.searchsorted(self._starts, row, side="right")) - 1
-        table = self._shard_table(shard)
-        return self._read_sample(table.slice(row - int(self._starts[shard]), 1))
+        return self._read_sample(self._read_row(row))
 
     def read_key(self, row: int) -> str:
         """The key of a row of the whole."""
-        shard = int(np.searchsorted(self._starts, row, side="right")) - 1
-        key: str = self._shard_table(shard)[KEY][row - int(self._starts[shard])].as_py()
+        key: str = self._read_row(row)[KEY][0].as_py()
         return key
+
+    def list_fields(self, row: int) -> list[str]:
+        """The fields that a row of the whole has."""
+        table = self._read_row(row)
+        names = field_names(table.schema)
+        return [name for name in names if table[f"{name}.offset"][0].is_valid]
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[i] for i in range(len(self)))
+
+    def _read_row(self, row: int) -> pa.Table:
+        shard = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._shard_table(shard).slice(row - int(self._starts[shard]), 1)
 
     def _shard_table(self, shard: int) -> pa.Table:
         kept = self._kept

@@ -34,9 +34,7 @@ class Table:
         for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True):
             index = dataset.read_index()
             images = [name for name in field_names(index.schema) if is_image_field(name)]
-            pictures = picture_fields(images)
-            if dataset.image is not None:
-                pictures = [name for name in images if name == dataset.image]
+            pictures = _find_pictures(dataset, images)
             if image:
                 _check_pictures(dataset, index, pictures)
             self.keys += digest_keys(index) + (dataset.image or "").encode()
@@ -48,9 +46,27 @@ class Table:
 
     def name_row(self, row: int) -> str:
         """The key of a row."""
+        dataset, row = self._find(row)
+        return dataset.read_key(row)
+
+    def describe_absence(self, row: int) -> str | None:
+        """That a row has no picture, not even a damaged one; None if it has."""
+        dataset, row = self._find(row)
+        fields = dataset.list_fields(row)
+        if set(_find_pictures(dataset, dataset.fields)) & set(fields):
+            return None
+        return f"has no {dataset.image or 'image'}; its fields are {', '.join(fields)}"
+
+    def _find(self, row: int) -> tuple[Dataset, int]:
+        """The data set of a row, and its number there."""
         number = int(np.searchsorted(self.bounds, row, side="right")) - 1
-        dataset = self._datasets[number]
-        return dataset.read_key(row - int(self.bounds[number]))
+        return self._datasets[number], row - int(self.bounds[number])
+
+
+def _find_pictures(dataset: Dataset, fields: Sequence[str]) -> list[str]:
+    if dataset.image is None:
+        return picture_fields(fields)
+    return [name for name in fields if name == dataset.image]
 
 
 def _check_pictures(dataset: Dataset, index: pa.Table, pictures: Sequence[str]) -> None:

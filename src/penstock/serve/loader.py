@@ -291,7 +291,7 @@ class Loader:
             threads=self._threads,
             on_error=self._on_error,
             filler_label=None if self.shuffle else IGNORED_LABEL,
-            name_row=self._epochs.table.name_row,
+            table=self._epochs.table,
             counters=self._counters,
             memory=self._memory,
         )

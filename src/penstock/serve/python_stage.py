@@ -84,7 +84,7 @@ class PythonPart:
         where = f"in step {batch.step} of epoch {batch.epoch}"
         if failure.position is not None:
             row = int(batch.rows[failure.position])
-            where = f"on sample {self.renderer.name_row(row)!r} (row {row}, {where[3:]})"
+            where = f"on sample {self.renderer.table.name_row(row)!r} (row {row}, {where[3:]})"
         head, _, rest = failure.what.partition(":")
         error = replace(failure, what=f"{head} {where}:{rest}").make_error()
         error.position = None if failure.position is None else row

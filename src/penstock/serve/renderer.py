@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.errors import CorruptError, DecodeError
+from penstock.errors import DecodeError
 from penstock.plan import StepPlan
 from penstock.read.columns import NO_LABEL
 from penstock.read.layout import Layout, Run
+from penstock.read.parts import Table
 from penstock.render import Status, render_batch, status_message
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
@@ -55,7 +56,7 @@ class Renderer:
     on_error: OnError
     filler_label: int | None
     """What entries that only fill up a batch are labelled; None for the label of their sample."""
-    name_row: Callable[[int], str]
+    table: Table
     counters: Counters
     memory: LoaderMemory
 
@@ -171,14 +172,15 @@ class Renderer:
         return images, seeks
 
     def report(self, row: int, reason: str) -> None:
-        """Raises, or counts, that the image of a row does not decode."""
-        key = self.name_row(row)
+        """Raises, or counts, that the image of a row does not decode, or that there is none."""
+        key, image = self.table.name_row(row), self.layout.columns.image
+        absent = None if image.size[row] else self.table.describe_absence(row)
         if self.on_error == "raise":
-            columns = self.layout.columns
+            what = absent or f"at byte {image.offset[row]}: {reason}"
             raise DecodeError(
-                f"{key!r} in {self.layout.path_of(row)} at byte {columns.image.offset[row]}: {reason}. "
-                "on_error='skip' or 'substitute' goes on without it."
+                f"{key!r} in {self.layout.path_of(row)} {what}. on_error='skip' or 'substitute' goes on without it."
             )
+        reason = absent or reason
         self.counters.error_count += 1
         if len(self.counters.errors) < _ERRORS_LISTED:
             self.counters.errors.append((key, reason))
@@ -200,8 +202,8 @@ class Renderer:
         labels = self.layout.columns.label[step.rows]
         missing = np.flatnonzero(labels == NO_LABEL)
         if len(missing):
-            key = self.name_row(int(step.rows[missing[0]]))
-            raise CorruptError(f"{key!r} has no label: leave 'label' out of fields")
+            key = self.table.name_row(int(step.rows[missing[0]]))
+            raise ValueError(f"{key!r} has no label: leave 'label' out of fields")
         return (
             labels if self.filler_label is None else np.where(step.valid, labels, self.filler_label)
         )
