@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,6 @@ from penstock import Loader
 from penstock.errors import DecodeError, SourceError
 from penstock.formats.files import ImageFiles
 from penstock.pack.manifest import Manifest
-from penstock.pack.progress import Watcher
 from penstock.read import folder_cache
 from penstock.read.folder_cache import open_path
 from penstock.sample import Sample
@@ -109,11 +109,11 @@ def test_others_have_to_wait_while_the_index_is_built(
 ) -> None:
     index_files = folder_cache.index_files
 
-    def index_under_lock(source: ImageFiles, target: Path, *, watcher: Watcher | None) -> Manifest:
+    def index_under_lock(source: ImageFiles, target: Path, **options: Any) -> Manifest:
         (lock,) = (tmp_path / "cache").glob("*.lock")
         with open(lock) as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return index_files(source, target, watcher=watcher)
+        return index_files(source, target, **options)
 
     monkeypatch.setattr(folder_cache, "index_files", index_under_lock)
     root = write_pictures(tmp_path / "in", count=2)
@@ -239,6 +239,28 @@ def test_a_listing_is_indexed_anew_when_an_image_or_the_listing_changes(tmp_path
     listing.write_bytes(b"path,label\n0.jpg,2\n")
     os.utime(listing, (1, 1))
     assert next(iter(Loader(listing, 1)))[1].tolist() == [2]
+
+
+@pytest.mark.parametrize("kind", ["listing", "database"])
+def test_what_cannot_be_indexed_is_left_out_if_it_may_be(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = tmp_path / "list.csv"
+    write_files(tmp_path, {"0.jpg": encode(8, 8)})
+    source.write_bytes(b"path,label\n0.jpg,0\ngone.jpg,1\n")
+    if kind == "database":
+        pytest.importorskip("lmdb")
+        source = tmp_path / "x.lmdb"
+        samples = [Sample("0", {"jpg": encode(8, 8)}, 0), Sample("1", {"jpg": b"\xff\xd8\xff"}, 0)]
+        penstock.export_samples(samples, source, to="lmdb")
+    for _ in range(2):
+        loader = Loader(source, 2, on_error="skip")
+        assert [batch.rows.tolist() for batch in loader] == [[0]]
+        assert "some samples are left out" in caplog.text
+        caplog.clear()
+    with pytest.raises(penstock.PenstockError, match="1 of 2"):
+        Loader(source, 2)
+    assert Loader(source, 2, on_error="skip").dataset.path == loader.dataset.path
 
 
 def test_a_link_is_loaded_by_its_own_name_and_place(tmp_path: Path) -> None:

@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PackError, SourceChangedError, SourceError
 from penstock.formats.data_files import find_root, name_below
 from penstock.formats.detect import find_format, open_source
-from penstock.formats.files import MISSING, ImageFiles
+from penstock.formats.files import ImageFiles
 from penstock.formats.names import printable
 from penstock.formats.pread import pread_all
 from penstock.formats.source import PlacedSource
@@ -77,7 +76,8 @@ def index_dataset(
         return _index_tars(tars, out, on_error, workers, watcher)
     source = open_source(path, format=format)
     if isinstance(source, ImageFiles):
-        return _index_listed(source, _prepare(out, source.root), on_error, watcher)
+        target = _prepare(out, source.root)
+        return index_files(source, target, on_error=on_error, watcher=watcher)
     if not isinstance(source, PlacedSource):
         raise SourceError(
             f"{path}: its samples do not lie contiguous in files, so that it cannot be indexed "
@@ -212,17 +212,6 @@ def _finish(
     )
     write_manifest(manifest, target / MANIFEST)
     return manifest
-
-
-def _index_listed(
-    source: ImageFiles, target: Path, on_error: str, watcher: Watcher | None
-) -> Manifest:
-    missing = source.missing
-    if on_error == "raise" or len(missing) in (0, len(source.names)):
-        return index_files(source, target, watcher=watcher)
-    write_rejected(target, [(name, f"no such file below {source.root}") for name in missing])
-    there = source.take(np.flatnonzero(source.mtimes != MISSING).tolist())
-    return index_files(there, target, watcher=watcher)
 
 
 def _hash_data(path: Path, name: str) -> FileRecord:

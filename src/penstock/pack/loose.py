@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from penstock.errors import SourceError
-from penstock.formats.files import ImageFiles
+from penstock.formats.files import MISSING, ImageFiles
 from penstock.formats.names import printable
 from penstock.pack.cores import count_cores
 from penstock.pack.describe import describe_image
@@ -17,19 +19,30 @@ from penstock.pack.index import IndexBuilder
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, write_manifest
 from penstock.pack.progress import ProgressCounter, Watcher
+from penstock.pack.rejected import write_rejected
 from penstock.pack.shard import ShardResult, assemble_manifest, write_index
 
 _ROWS = 4096  # of an index file: what one thread does at a time
 
 
-def index_files(source: ImageFiles, target: Path, *, watcher: Watcher | None = None) -> Manifest:
+def index_files(
+    source: ImageFiles, target: Path, *, on_error: str = "raise", watcher: Watcher | None = None
+) -> Manifest:
     """Writes index and manifest of the files into the folder `target`. Damaged images are marked there.
 
+    Files that a listing names and that are not there make it fail, or are left out with on_error="skip".
     The manifest's recipe has the digest of the files, and the names of those that could not be read this time.
     """
     _check_names(source)
-    _check_there(source)
     target.mkdir(parents=True, exist_ok=True)
+    missing = source.missing
+    if missing and (on_error == "raise" or len(missing) == len(source.names)):
+        raise SourceError(
+            f"{source.root / missing[0]}: no such file ({len(missing)} of {len(source.names)} are missing)"
+        )
+    if missing:
+        write_rejected(target, [(name, f"no such file below {source.root}") for name in missing])
+        source = source.take(np.flatnonzero(source.mtimes != MISSING).tolist())
     unread: list[str] = []
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
 
@@ -68,13 +81,6 @@ def _check_names(source: ImageFiles) -> None:
             raise SourceError(
                 f"{printable(name)}: the name is not UTF-8; rename it, or pack the folder"
             )
-
-
-def _check_there(source: ImageFiles) -> None:
-    if missing := source.missing:
-        raise SourceError(
-            f"{source.root / missing[0]}: no such file ({len(missing)} of {len(source.names)} are missing)"
-        )
 
 
 def _add_file(index: IndexBuilder, source: ImageFiles, row: int) -> bool:

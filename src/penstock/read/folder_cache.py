@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from penstock.errors import CorruptError, SourceError
 from penstock.formats.detect import OPENERS, find_format
@@ -22,19 +23,28 @@ from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import read_manifest
 from penstock.pack.progress import progress_bar
 from penstock.pack.recognise import find_damaged
+from penstock.pack.rejected import NAME as REJECTED
 from penstock.read.dataset import Dataset, open_dataset
 
 _log = logging.getLogger("penstock")
 _held: dict[Path, int] = {}  # descriptors of manifests that this process has locked
 
 
-def open_path(path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None) -> Dataset:
+def open_path(
+    path: str | os.PathLike[str],
+    cache: str | os.PathLike[str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> Dataset:
     """A packed or indexed data set; or image files in a folder or a listing, or a database (LMDB, TFRecord, a
-    tar) that is one file, whose index is taken from the cache or made."""
+    tar) that is one file, whose index is taken from the cache or made.
+
+    on_error: whether samples that cannot be indexed are an error, or left out of such an index.
+    """
     path = Path(path)
     if path.name == MANIFEST or (path / MANIFEST).exists() or not path.exists():
         return open_dataset(path)
-    return _open_kept(_look_at(path), Path(cache) if cache is not None else cache_folder())
+    original = _look_at(path, on_error)
+    return _open_kept(original, cache_folder() if cache is None else Path(cache))
 
 
 def cache_folder() -> Path:
@@ -46,11 +56,15 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class _Original:
-    """What an index is kept of: a path, the image files that it stands for, and a text that changes with them."""
+    """What an index is kept of: a path, the image files that it stands for, and a text that changes with them.
+
+    `on_error` says whether samples may be missing in the index.
+    """
 
     path: Path
     files: ImageFiles | None
     state: str
+    on_error: Literal["raise", "skip"]
 
     def can_read(self, names: list[str]) -> bool:
         """Whether one of these files can be read."""
@@ -66,7 +80,7 @@ class _Original:
         return False
 
 
-def _look_at(path: Path) -> _Original:
+def _look_at(path: Path, on_error: Literal["raise", "skip"]) -> _Original:
     # A link to a file keeps its own name and place: what it leads to may have no suffix, and lie elsewhere.
     path = path.resolve() if path.is_dir() else path.parent.resolve() / path.name
     name, place = find_format(path)
@@ -74,10 +88,10 @@ def _look_at(path: Path) -> _Original:
     if name in ("folder", "listing"):
         files = OPENERS[name](place)
         assert isinstance(files, ImageFiles)
-        return _Original(path, files, f"{state} {digest_files(files)}")
+        return _Original(path, files, f"{state} {digest_files(files)}", on_error)
     if path.is_dir():
         raise SourceError(f"{path}: {name} {_advise(name, path)}")
-    return _Original(path, None, state)
+    return _Original(path, None, state, on_error)
 
 
 def _describe_state(place: Path) -> str:
@@ -103,6 +117,8 @@ def _open_kept(original: _Original, cache: Path) -> Dataset:
                 kept = _build(original, cache, f"{name}-{state}-")
                 for old in cache.glob(f"{name}-*"):  # of what was there before, or damaged
                     _remove(old)
+    if (kept / REJECTED).exists():
+        _log.warning("%s: some samples are left out; %s lists them", original.path, kept / REJECTED)
     return open_dataset(kept)
 
 
@@ -117,7 +133,9 @@ def _find_kept(original: _Original, cache: Path, prefix: str) -> Path | None:
 
 
 def _is_current(target: Path, original: _Original) -> bool:
-    """Whether an index is whole, and what could not be read when it was made still cannot be."""
+    """Whether an index is whole, lacks nothing that must be in it, and what could not be read still cannot be."""
+    if original.on_error == "raise" and (target / REJECTED).exists():
+        return False
     try:
         manifest = read_manifest(target)
     except CorruptError:
@@ -132,9 +150,9 @@ def _build(original: _Original, cache: Path, prefix: str) -> Path:
     try:
         with progress_bar(f"indexing {original.path.name}", "samples") as watcher:
             if original.files is not None:
-                index_files(original.files, fresh, watcher=watcher)
+                index_files(original.files, fresh, on_error=original.on_error, watcher=watcher)
             else:
-                index_dataset(original.path, out=fresh, watcher=watcher)
+                index_dataset(original.path, out=fresh, on_error=original.on_error, watcher=watcher)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise

@@ -96,7 +96,7 @@ class Loader:
         keeps_all = not drop_last if exact is None else exact
         if keeps_all and drop_last:
             raise ValueError("exact=True keeps every sample, drop_last=True does not: give one")
-        self.dataset = _open_source(source)
+        self.dataset = _open_source(source, on_error)
         self.batch_size = batch_size = index(batch_size)
         self.fields = tuple(fields)
         self.shuffle = shuffle
@@ -313,9 +313,11 @@ def _rebuild(
     return loader
 
 
-def _open_source(source: str | os.PathLike[str] | Dataset | Mixture) -> Dataset | Mixture:
+def _open_source(
+    source: str | os.PathLike[str] | Dataset | Mixture, on_error: OnError
+) -> Dataset | Mixture:
     if isinstance(source, (str, os.PathLike)):
-        return open_path(source)
+        return open_path(source, on_error="raise" if on_error == "raise" else "skip")
     if isinstance(source, (Dataset, Mixture)):
         return source
     root = getattr(source, "root", None)
