@@ -485,6 +485,34 @@ def test_a_mixture_reads_each_data_set_from_its_own_files(tmp_path: Path) -> Non
     assert batch[0] == [b"a", b"b"]
 
 
+def pack_column(folder: Path, values: list[object]) -> penstock.Dataset:
+    from images import encode
+
+    samples = [
+        penstock.Sample(str(i), {"jpg": encode(8, 8)}, 0, {"score": value})
+        for i, value in enumerate(values)
+    ]
+    penstock.Flow.of(samples).save(folder)
+    return penstock.open_dataset(folder)
+
+
+def test_a_mixture_has_columns_of_a_type_that_its_data_sets_share(tmp_path: Path) -> None:
+    whole, parts, text, large = (
+        pack_column(tmp_path / str(i), values)
+        for i, values in enumerate(([1, 2], [0.5, None], ["a", "b"], [2**53 + 1]))
+    )
+
+    def load(*datasets: penstock.Dataset) -> list[object]:
+        loader = Loader(Mixture(datasets, [1] * len(datasets)), 8, fields=("score", "label"))
+        return [value for batch in loader for value in batch[0]]
+
+    assert load(whole, parts) == [1.0, 2.0, 0.5, None]
+    for other in (text, large):
+        match = f"'score' .*double in {parts.path}, (string|int64) in {other.path}; leave it out"
+        with pytest.raises(ValueError, match=match):
+            load(parts, other)
+
+
 def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
     dataset = penstock.open_dataset(packed)
     loader = Loader(packed, 8, fields=("key", "cls", "jpg.width"))

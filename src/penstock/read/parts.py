@@ -42,7 +42,7 @@ class Table:
                 self.pictures.update(pictures)
             self.parts += _parts_of(dataset, start, pictures)
             columns.append(_read(dataset, index, pictures, fields, image))
-        self.columns = _concatenate(columns)
+        self.columns = _concatenate(datasets, columns)
 
     def name_row(self, row: int) -> str:
         """The key of a row."""
@@ -110,7 +110,7 @@ def _parts_of(dataset: Dataset, start: int, pictures: Sequence[str]) -> list[Par
     return parts
 
 
-def _concatenate(parts: list[Columns]) -> Columns:
+def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
     if len(parts) == 1:
         return parts[0]
     files: list[str] = []
@@ -129,10 +129,25 @@ def _concatenate(parts: list[Columns]) -> Columns:
         width=np.concatenate([part.width for part in parts]),
         label=np.concatenate([part.label for part in parts]),
         user={
-            name: pa.chunked_array([c for part in parts for c in part.user[name].chunks])
+            name: _join_columns(datasets, name, [part.user[name] for part in parts])
             for name in first.user
         },
     )
+
+
+def _join_columns(
+    datasets: Sequence[Dataset], name: str, columns: list[pa.ChunkedArray]
+) -> pa.ChunkedArray:
+    """The values of all data sets as one type, which whole numbers and floats have and text and numbers have not."""
+    tables = [pa.table({name: column}) for column in columns]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")[name]
+    except pa.ArrowException:
+        types = [f"{c.type} in {d.path}" for d, c in zip(datasets, columns, strict=True)]
+        raise ValueError(
+            f"the values of {name!r} have no type in common: {', '.join(types)}; leave it out of fields, or pack a "
+            "data set again with values like those of the others"
+        ) from None
 
 
 def _join(places: list[Places]) -> Places:
