@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from penstock._core import crc32c
 from penstock.errors import CorruptError, SourceError
 from penstock.pack.describe import ImageNote
-from penstock.pack.manifest import FileRecord
+from penstock.pack.manifest import FileRecord, ShardRecord
 from penstock.sample import is_image_field, is_video_field
 
 KEY, LABEL, FILE = "key", "label", "file"
@@ -143,20 +143,24 @@ def read_index(path: Path, *, rows: int, data: FileRecord | None) -> pa.Table:
     return table
 
 
-def read_indexes(shards: Sequence[tuple[Path, int, FileRecord | None]]) -> pa.Table:
-    """The rows of several indexes (path, rows and data of each) as one table, checked like each alone."""
+def read_indexes(folder: Path, shards: Sequence[ShardRecord]) -> pa.Table:
+    """The rows of the indexes of shards in `folder` as one table, checked like each alone."""
     if len(shards) > _MOST_MAPS:
         groups = [shards[i : i + _MOST_MAPS] for i in range(0, len(shards), _MOST_MAPS)]
-        copies = [read_indexes(group).combine_chunks() for group in groups]
+        copies = [read_indexes(folder, group).combine_chunks() for group in groups]
         return pa.concat_tables(copies, promote_options="default").unify_dictionaries()
+    paths = [folder / shard.index.file for shard in shards]
     try:
         with ThreadPoolExecutor(_READERS) as pool:
-            tables = list(pool.map(_map, [path for path, _, _ in shards]))
+            tables = list(pool.map(_map, paths))
         pa.concat_tables(tables, promote_options="default").validate(full=True)
     except (pa.ArrowException, OSError, ValueError):  # one by one, to say which and why
-        tables = [read_index(path, rows=rows, data=data) for path, rows, data in shards]
-    for table, (path, rows, data) in zip(tables, shards, strict=True):
-        _check(path, table, rows, data)
+        tables = [
+            read_index(path, rows=shard.samples, data=shard.data)
+            for path, shard in zip(paths, shards, strict=True)
+        ]
+    for path, table, shard in zip(paths, tables, shards, strict=True):
+        _check(path, table, shard.samples, shard.data)
     return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
 
 

@@ -100,8 +100,7 @@ def _read_checked(folder: Path, manifest: Manifest) -> pa.Table:
     for shard in manifest.shards:
         for problem in check_file(folder, shard.index):
             raise CorruptError(f"{folder / problem.shard}: {problem.reason}")
-    shards = [(folder / s.index.file, s.samples, s.data) for s in manifest.shards]
-    return read_indexes(shards).combine_chunks()
+    return read_indexes(folder, manifest.shards).combine_chunks()
 
 
 def _find_mtimes(root: Path, files: pa.ChunkedArray) -> np.ndarray:

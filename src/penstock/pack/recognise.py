@@ -95,8 +95,7 @@ def _find_ctime(path: Path) -> int:
 
 def _read_checksums(destination: Path, manifest: Manifest) -> dict[str, dict[str, int]]:
     """The checksums of the fields that each sample has, by its key."""
-    shards = [(destination / s.index.file, s.samples, s.data) for s in manifest.shards]
-    table = read_indexes(shards)
+    table = read_indexes(destination, manifest.shards)
     fields = field_names(table.schema)
     columns = [table[f"{field}.crc32c"].to_pylist() for field in fields]
     sums = (

@@ -99,8 +99,7 @@ class Dataset(Sequence[Sample]):
 
     def read_index(self) -> pa.Table:
         """The index of all shards, read anew, whatever part of them this data set is."""
-        shards = self.manifest.shards
-        return read_indexes([(self.path / s.index.file, s.samples, s.data) for s in shards])
+        return read_indexes(self.path, self.manifest.shards)
 
     @property
     def rows(self) -> np.ndarray | None:
