@@ -43,16 +43,25 @@ class SeekReader:
         except OSError:
             return None
         try:
-            raw = os.pread(fd, 4 * (stop - start + 1), place[0] + 4 * start)
-            bounds = np.frombuffer(raw, "<i4").astype(np.int64)
-            if len(bounds) != stop - start + 1 or bounds[0] < 0 or (np.diff(bounds) < 0).any():
-                return None
-            data = os.pread(fd, int(bounds[-1] - bounds[0]), place[1] + int(bounds[0]))
+            return _read_tables(fd, *place, start, stop)
+        except OSError:
+            return None
         finally:
             os.close(fd)
-        if len(data) != bounds[-1] - bounds[0]:
-            return None
-        return SeekTables(np.frombuffer(data, np.uint8), bounds - bounds[0])
+
+
+def _read_tables(fd: int, offsets: int, data: int, start: int, stop: int) -> SeekTables | None:
+    wanted = 4 * (stop - start + 1)
+    raw = os.pread(fd, wanted, offsets + 4 * start)
+    if len(raw) != wanted:
+        return None
+    bounds = np.frombuffer(raw, "<i4").astype(np.int64)
+    if bounds[0] < 0 or (np.diff(bounds) < 0).any():
+        return None
+    tables = os.pread(fd, int(bounds[-1] - bounds[0]), data + int(bounds[0]))
+    if len(tables) != bounds[-1] - bounds[0]:
+        return None
+    return SeekTables(np.frombuffer(tables, np.uint8), bounds - bounds[0])
 
 
 def _find_column(index: Path, name: str) -> tuple[int, int] | None:
