@@ -160,3 +160,4 @@ def test_a_relative_path_is_good_in_another_folder(
     monkeypatch.chdir("/")
     assert dataset[0]["jpg"] == source.read(0)["jpg"]
     assert len(next(iter(loader))[0]) == 15
+    assert len(next(iter(pickle.loads(pickle.dumps(loader))))[0]) == 15

@@ -41,6 +41,7 @@ class Run:
 
 
 _NOTHING: Mapping[int, str] = {}
+_OPEN_AGAIN = "open its folder or listing again, or remove an index that `penstock index` made and index again"
 
 
 class Layout:
@@ -155,7 +156,6 @@ class Layout:
         if got == len(memory):
             return None
         return (
-            f"{len(memory)} bytes at {offset} are indexed, {got} are there; "
-            "the file changed after it was indexed: open its folder or listing again, or remove an index that "
-            "`penstock index` made and index again"
+            f"{len(memory)} bytes at {offset} are indexed, {got} are there; the file changed after it was indexed: "
+            f"{_OPEN_AGAIN if whole else 'open it again if it is loaded by its own path, else pack or index again'}"
         )

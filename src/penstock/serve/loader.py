@@ -88,6 +88,8 @@ class Loader:
         rank, world_size: torch.distributed's, or those of the environment, unless given.
         threads: for rendering; as many as cores unless given. prefetch: how many batches to keep ready.
         """
+        if isinstance(source, (str, os.PathLike)):
+            source = os.path.abspath(source)
         self._arguments = {
             name: value for name, value in locals().items() if name not in ("self", "__class__")
         }
