@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.errors import CorruptError, SourceError
-from penstock.formats.detect import OPENERS, find_format
+from penstock.formats.detect import find_format, open_source
 from penstock.formats.files import ImageFiles
 from penstock.pack.inplace import index_dataset
 from penstock.pack.loose import digest_files, index_files
@@ -86,7 +86,7 @@ def _look_at(path: Path, on_error: Literal["raise", "skip"]) -> _Original:
     name, place = find_format(path)
     state = _describe_state(Path(place))
     if name in ("folder", "listing"):
-        files = OPENERS[name](place)
+        files = open_source(path)
         assert isinstance(files, ImageFiles)
         return _Original(path, files, f"{state} {digest_files(files)}", on_error)
     if path.is_dir():
