@@ -109,9 +109,11 @@ def test_show_draws_a_contact_sheet(packed: Path, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("info", "nowhere"), "nowhere: no such data set"),
+        (("verify", "nowhere"), "nowhere: no such data set"),
         (("pack", "nowhere", "out"), "nowhere: no such file or directory"),
         (("pack", "x", "out", "--shard-size", "many"), "'many' is not a size"),
-        (("pack", "x", "out", "--resize-short", "0"), "short is 0"),
+        (("pack", "x", "out", "--resize-short", "0"), "Invalid value for '--resize-short'"),
+        (("pack", "x", "out", "--channels", "rgb"), "--channels is of arrays that --encode"),
     ],
 )
 def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> None:

@@ -78,20 +78,26 @@ def pack(
         OnError, typer.Option(help="What to do with files that are no images.")
     ] = OnError.stop,
     resize_short: Annotated[
-        int | None, typer.Option(help="Shrink photos to this many pixels on the shorter side.")
+        int | None,
+        typer.Option(min=1, help="Shrink photos to this many pixels on the shorter side."),
     ] = None,
     max_side: Annotated[
-        int | None, typer.Option(help="Shrink photos to this many pixels on the longer side.")
+        int | None,
+        typer.Option(min=1, help="Shrink photos to this many pixels on the longer side."),
     ] = None,
     quality: Annotated[
-        int | None, typer.Option(help="Quality of JPEGs that are shrunk, 90 if not said.")
+        int | None,
+        typer.Option(min=1, max=100, help="Quality of JPEGs that are shrunk, 90 if not said."),
     ] = None,
     encode: Annotated[
         EncodeKind | None, typer.Option(help="Encode decoded arrays of pixels, without it kept.")
     ] = None,
     channels: Annotated[
-        Channels, typer.Option(help="The order of the colours in decoded arrays.")
-    ] = Channels.bgr,
+        Channels | None,
+        typer.Option(
+            help="The order of the colours in arrays that --encode encodes, bgr if not said."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pack images into tar shards with an index. Killed, it goes on when run again."""
@@ -100,7 +106,11 @@ def pack(
         shrink = Shrink(resize_short, max_side, 90 if quality is None else quality)
     elif quality is not None:
         raise typer.BadParameter("--quality is of images that --resize-short or --max-side shrink")
-    encoding = Encode(encode.value, channels.value) if encode is not None else None
+    encoding = None
+    if encode is not None:
+        encoding = Encode(encode.value, (channels or Channels.bgr).value)
+    elif channels is not None:
+        raise typer.BadParameter("--channels is of arrays that --encode encodes")
     with progress_bar("packing") as watcher:
         summary = pack_dataset(
             src,

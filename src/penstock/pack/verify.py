@@ -44,6 +44,8 @@ def verify_dataset(
     CorruptError if there is no readable manifest to compare with.
     """
     folder = Path(path)
+    if not folder.exists():
+        raise FileNotFoundError(f"{folder}: no such data set")
     manifest = read_manifest(folder)
     progress = ProgressCounter(manifest.samples, manifest.bytes, watcher)
 
