@@ -98,6 +98,14 @@ def test_gulp_to_gulp_keeps_every_frame_label_and_id(shared: Path, tmp_path: Pat
     assert labels == json.loads((shared / "fixtures/gulp/label2idx.json").read_text())
 
 
+@pytest.mark.parametrize("to", ["folder", "gulp", "lmdb", "webdataset"])
+def test_a_label_may_be_numpys_integer(tmp_path: Path, to: str) -> None:
+    pair = [Sample(f"k{i}", {"jpg": encode(8, 8)}, label=np.int64(i)) for i in range(2)]
+    export_samples(pair, tmp_path / f"out.{to}", to=to)
+    again = samples(open_source(tmp_path / f"out.{to}"))
+    assert [sample.label for sample in again] == [0, 1]
+
+
 @pytest.mark.parametrize("to", ["gulp", "folder"])
 def test_columns_and_other_metadata_of_videos_are_kept(
     shared: Path, tmp_path: Path, to: str

@@ -238,6 +238,14 @@ def test_a_state_of_other_samples_or_another_order_of_them_is_refused(
             make(name).load_state_dict(state)
 
 
+def test_numbers_may_be_numpys_integers(packed: Path) -> None:
+    loader = Loader(packed, np.int64(8), shuffle=True, transform=CROP, window=np.int64(8))
+    state = {**loader.state_dict(), "epoch": np.int64(1), "step": np.int64(2)}
+    state["lanes"] = np.int64(state["lanes"])
+    loader.load_state_dict(state)
+    assert json.loads(json.dumps(loader.state_dict())) == state
+
+
 def test_a_state_of_another_make_is_refused_as_such(packed: Path) -> None:
     loader = Loader(packed, 8, transform=CROP)
     state = loader.state_dict()

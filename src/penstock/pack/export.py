@@ -15,6 +15,8 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from operator import index
 from pathlib import Path
 
 from penstock.errors import PackError
@@ -50,7 +52,12 @@ def export_samples(
     if to not in EXPORTS:
         raise ValueError(f"to is {to!r}; it must be one of {', '.join(EXPORTS)}")
     with _new_place(Path(out)) as place:
-        return EXPORTS[to](samples, place, classes)
+        return EXPORTS[to](map(_with_own_label, samples), place, classes)
+
+
+def _with_own_label(sample: Sample) -> Sample:
+    """The sample with Python's own integer as its label: NumPy's have no JSON."""
+    return sample if sample.label is None else replace(sample, label=index(sample.label))
 
 
 @contextmanager

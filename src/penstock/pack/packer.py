@@ -25,6 +25,7 @@ from penstock.formats.detect import find_format, open_source
 from penstock.formats.names import printable
 from penstock.formats.source import Source
 from penstock.pack import workshop as ws
+from penstock.pack.checks import keep_integers
 from penstock.pack.cores import count_cores
 from penstock.pack.cut import cut_shards, order_rows
 from penstock.pack.describe import Described, check_pixels, describe_sample
@@ -54,6 +55,7 @@ class PackOptions:
     encode: Encode | None = None
 
     def __post_init__(self) -> None:
+        keep_integers(self, "shard_size", "seed")
         if self.shard_size < 1:
             raise ValueError(f"shard_size is {self.shard_size}; it must be at least one byte")
         if self.order not in ("shuffled", "source"):

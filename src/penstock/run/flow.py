@@ -90,7 +90,7 @@ class Flow:
         for address in addresses:
             check_port(address)
         if senders is not None:
-            check_count("senders", senders, 1)
+            senders = check_count("senders", senders, 1)
         return Flow(Receive(addresses, senders, check_count("buffer", buffer, 1), keys))
 
     # One item at a time
@@ -144,14 +144,14 @@ class Flow:
         items are held in memory.
         """
         if window is not None:
-            check_count("window", window, 1)
+            window = check_count("window", window, 1)
             window = None if window >= (self.length() or math.inf) else window
         return self._then(Shuffle(window, check_seed(seed)))
 
     def shard(self, rank: int, world: int) -> Flow:
         """Every `world`-th item from number `rank` on: together the ranks have each item once."""
-        check_count("world", world, 1)
-        if not 0 <= rank < world:
+        rank, world = check_count("rank", rank, 0), check_count("world", world, 1)
+        if rank >= world:
             raise ValueError(f"rank must be from 0 to {world - 1}, not {rank}")
         return self._then(Shard(rank, world))
 
@@ -244,7 +244,7 @@ class Flow:
         seek (see `describe`) do no more than that share.
         """
         get_context(start)
-        check_count("processes", processes, 1)
+        processes = check_count("processes", processes, 1)
         room = max(1, check_count("buffer", buffer, 1) // processes)
         if processes == 1:
             once = {
