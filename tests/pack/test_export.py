@@ -106,6 +106,14 @@ def test_a_label_may_be_numpys_integer(tmp_path: Path, to: str) -> None:
     assert [sample.label for sample in again] == [0, 1]
 
 
+@pytest.mark.parametrize("label", [-1, 1 << 31])
+def test_gulp_refuses_a_label_that_no_gulp_can_have(tmp_path: Path, label: int) -> None:
+    sample = Sample("k", {"jpg": encode(8, 8)}, label=label)
+    with pytest.raises(PackError, match=f"k: its label is {label}; a gulp has labels from 0 to"):
+        export_samples([sample], tmp_path / "out", to="gulp")
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("to", ["gulp", "folder"])
 def test_columns_and_other_metadata_of_videos_are_kept(
     shared: Path, tmp_path: Path, to: str

@@ -32,6 +32,7 @@ from penstock.sample import Sample
 LABELS = "label2idx.json"
 _NAME = re.compile(r"(data|meta)(.*)\.(gulp|gmeta)")
 KNOWN = frozenset({"id", "label", "idx"})
+LABEL_LIMIT = 1 << 31
 """What of the metadata has a place of its own in a sample."""
 
 _MAX_META = 1 << 30
@@ -288,7 +289,7 @@ def _read_labels(root: Path, videos: list[Video]) -> tuple[dict[str, int], list[
         return {name: number for number, name in enumerate(classes)}, classes or None
     numbers = _read_json(path)
     if not isinstance(numbers, dict) or not all(
-        type(n) is int and 0 <= n < 1 << 31 for n in numbers.values()
+        type(n) is int and 0 <= n < LABEL_LIMIT for n in numbers.values()
     ):
         raise SourceError(f"{path}: not an object of labels and numbers")
     by_number = {number: name for name, number in numbers.items()}
