@@ -249,6 +249,15 @@ def test_nothing_is_left_of_an_export_that_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_link_to_an_empty_folder_leads_to_what_is_exported(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    sample = Sample("a/k", {"jpg": encode(8, 8)}, label=0)
+    assert export_samples([sample], tmp_path / "link", to="folder", classes=["a"]) == 1
+    assert (tmp_path / "link").is_symlink()
+    assert list(file_bytes(tmp_path / "empty")) == ["a/k.jpg"]
+
+
 def test_a_taken_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     with pytest.raises(PackError, match="exists already"):

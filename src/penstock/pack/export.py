@@ -65,6 +65,7 @@ def _new_place(out: Path) -> Iterator[Path]:
     """A temporary path that becomes `out` at the end, and is removed if anything goes wrong."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise PackError(f"{out}: exists already; choose another name")
+    out = out.resolve()  # behind a link lies the empty folder whose place is taken
     out.parent.mkdir(parents=True, exist_ok=True)
     place = temporary_name(out)
     if place.exists():
