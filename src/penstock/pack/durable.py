@@ -1,10 +1,15 @@
-"""Files that exist whole or not at all: written under a temporary name, synced, renamed."""
+"""Files and folders that exist whole or not at all: written under a temporary name, synced, renamed."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from penstock.errors import PackError
 
 
 def sync_folder(folder: Path) -> None:
@@ -34,3 +39,30 @@ def write_durable(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def new_place(out: Path) -> Iterator[Path]:
+    """A temporary path that becomes `out` at the end, and is removed if anything goes wrong.
+
+    PackError if the name is taken, but for an empty folder.
+    """
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise PackError(f"{out}: exists already; choose another name")
+    out = out.resolve()  # behind a link lies the empty folder whose place is taken
+    out.parent.mkdir(parents=True, exist_ok=True)
+    place = temporary_name(out)
+    if place.exists():
+        raise PackError(f"{place}: left by a run that was stopped; remove it")
+    try:
+        yield place
+        if out.exists():
+            out.rmdir()
+        os.rename(place, out)
+        sync_folder(out.parent)
+    except BaseException:
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+        raise

@@ -20,6 +20,7 @@ from penstock.formats.names import printable
 from penstock.pack.outgoing import Classes, data_fields
 from penstock.sample import Sample, is_image_field
 
+KEYS = b"__keys__"
 _COMMIT_EVERY = 1000
 _FIRST_SIZE = 1 << 30
 
@@ -36,15 +37,20 @@ _AFTER_BYTES = b"tb"
 
 def write_lmdb(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
     """Writes the samples to the file `place`; how many there were."""
+    return write_values(map(encode_datapoint, samples), place)
+
+
+def write_values(values: Iterable[bytes], place: Path) -> int:
+    """Writes the values to the file `place`, with their keys; how many there were."""
     writer = _Writer(place)
     try:
-        count = 0
-        for count, sample in enumerate(samples, 1):
-            writer.put(b"%08d" % (count - 1), encode_datapoint(sample))
-        keys = [b"%08d" % i for i in range(count)]
-        writer.put(b"__keys__", pickle.dumps(keys, protocol=3))
+        keys = []
+        for number, value in enumerate(values):
+            keys.append(b"%08d" % number)
+            writer.put(keys[-1], value)
+        writer.put(KEYS, pickle.dumps(keys, protocol=3))
         writer.finish()
-        return count
+        return len(keys)
     finally:
         writer.close()
 
