@@ -47,7 +47,6 @@ class Stage:
     seeks = False
     draws = False  # random numbers, or lets the user's function draw them
     place = "consumer"  # where the work is done, for `describe`
-    inputs_needed = 1
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         raise NotImplementedError
