@@ -2,7 +2,7 @@
 
 In: one opener per input flow. Out: an iterator over outputs number `start`, `start + step`, … of
 one epoch. Guaranteed: opening twice with the same `At` gives the same items in the same order,
-unless `reorders` or `single_use` says why it cannot; closing the iterator closes all below it.
+unless `unrepeatable` says why it cannot; closing the iterator closes all below it.
 """
 
 from __future__ import annotations
