@@ -89,8 +89,7 @@ class Flow:
             raise ValueError("receive needs at least one address, such as tcp://127.0.0.1:5555")
         for address in addresses:
             check_port(address)
-        if senders is not None:
-            senders = check_count("senders", senders, 1)
+        senders = None if senders is None else check_count("senders", senders, 1)
         return Flow(Receive(addresses, senders, check_count("buffer", buffer, 1), keys))
 
     # One item at a time
@@ -247,13 +246,12 @@ class Flow:
         processes = check_count("processes", processes, 1)
         room = max(1, check_count("buffer", buffer, 1) // processes)
         if processes == 1:
-            once = {
-                id(f._stage): f._stage for f in self._walk() if isinstance(f._stage, OnceSource)
-            }
+            stages = (flow._stage for flow in self._walk())
+            once = {id(stage): stage for stage in stages if isinstance(stage, OnceSource)}
             return self._then(InProcess(room, start, tuple(once.values())))
         self._check_repeatable("shared out among processes")
-        stages = [InProcess(room, start, share=(rank, processes)) for rank in range(processes)]
-        return Flow.interleave(*(self.shard(*stage.share)._then(stage) for stage in stages))
+        shares = [InProcess(room, start, share=(rank, processes)) for rank in range(processes)]
+        return Flow.interleave(*(self.shard(*stage.share)._then(stage) for stage in shares))
 
     def send(
         self, *addresses: str, name: str | None = None, receiver_key: bytes | None = None
@@ -265,7 +263,7 @@ class Flow:
         """
         if name is not None:
             self._check_repeatable()
-        return send_items(self._open_from, addresses, name, receiver_key)
+        return send_items(lambda n: self._open(At(self.epoch, n)), addresses, name, receiver_key)
 
     # Iterating, measuring, saving
 
@@ -358,7 +356,7 @@ class Flow:
         `set_epoch` is for the DataLoader's next pass. Its workers refuse to begin inside an epoch, and a
         second pass (`persistent_workers`), since they would not hear of another epoch.
         """
-        return make_dataset(self)
+        return make_dataset(self, self._share)
 
     # Inside
 
@@ -369,8 +367,13 @@ class Flow:
         at = replace(at, stream=self._streams)
         return open_stage(self._stage, tuple(flow._open for flow in self._inputs), at)
 
-    def _open_from(self, start: int) -> Items:
-        return self._open(At(self.epoch, start))
+    def _share(self, rank: int, world: int) -> Iterator[Any]:
+        """What one of several workers gives of the epoch."""
+        if world > 1:
+            self._check_repeatable("shared out among workers")
+        share = self.shard(rank, world)
+        share.set_epoch(self._place.get_whole_epoch())
+        return iter(share)
 
     def _walk(self) -> Iterator[Flow]:
         for flow in self._inputs:

@@ -31,6 +31,15 @@ class Place:
         """Let the next pass begin there."""
         self.next, self.last = At(epoch, start), Pass(epoch, start)
 
+    def get_whole_epoch(self) -> int:
+        """The epoch that workers share out; they would all begin at its start."""
+        if self.next.start:
+            raise RuntimeError(
+                "a DataLoader with workers cannot go on inside an epoch: finish this one with "
+                "num_workers=0, or by the flow itself"
+            )
+        return self.next.epoch
+
     def begin(self) -> Pass:
         """The next pass; the one after it gives the whole epoch."""
         begun = Pass(self.next.epoch, self.next.start)
