@@ -216,7 +216,7 @@ def test_webdataset_to_webdataset_is_read_by_webdataset_itself(
 def test_a_tar_that_is_full_is_followed_by_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pack.to_webdataset._SHARD_SIZE", 4096)
+    monkeypatch.setattr("penstock.pack.to_webdataset.DEFAULT_SHARD_SIZE", 4096)
     many = [Sample(f"{i}", {"jpg": encode(8, 8)}, i) for i in range(7)]
     export_samples(many, tmp_path / "out", to="webdataset")
     source = open_source(tmp_path / "out")

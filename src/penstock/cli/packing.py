@@ -21,6 +21,7 @@ from penstock.cli.terminal import (
 from penstock.formats.data_files import find_root
 from penstock.formats.names import printable
 from penstock.formats.webdataset import find_tars
+from penstock.pack.cut import DEFAULT_SHARD_SIZE
 from penstock.pack.encode import Encode
 from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import PackSummary, pack_dataset
@@ -68,7 +69,7 @@ def pack(
     ] = None,
     shard_size: Annotated[
         str, typer.Option(help="Size of a shard, by the bytes in the source.")
-    ] = "256MiB",
+    ] = f"{DEFAULT_SHARD_SIZE >> 20}MiB",
     order: Annotated[
         Order, typer.Option(help="Order of the samples in the shards.")
     ] = Order.shuffled,

@@ -27,7 +27,7 @@ from penstock.formats.source import Source
 from penstock.pack import workshop as ws
 from penstock.pack.checks import keep_integers
 from penstock.pack.cores import count_cores
-from penstock.pack.cut import cut_shards, order_rows
+from penstock.pack.cut import DEFAULT_SHARD_SIZE, cut_shards, order_rows
 from penstock.pack.describe import Described, check_pixels, describe_sample
 from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
@@ -39,8 +39,6 @@ from penstock.pack.recognise import find_changed, find_damaged
 from penstock.pack.rejected import Rejected, read_rejected, write_rejected
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
-
-DEFAULT_SHARD_SIZE = 256 << 20
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.formats.source import Source
-from penstock.pack.packer import DEFAULT_SHARD_SIZE
+from penstock.pack.cut import DEFAULT_SHARD_SIZE
 from penstock.run.batch import Batch, BatchByShape, Stack, Unbatch
 from penstock.run.checks import check_choice, check_count
 from penstock.run.child import get_context
