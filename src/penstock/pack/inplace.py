@@ -6,7 +6,6 @@ LMDB databases. The loader then trains from those files without a copy.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -41,13 +40,12 @@ from penstock.pack.describe import ImageNote, describe_image, describe_sample, d
 from penstock.pack.index import IndexBuilder, check_column_names, is_index
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
-from penstock.pack.manifest import FileRecord, Manifest, write_manifest
+from penstock.pack.manifest import FileRecord, Manifest, record_file, write_manifest
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.rejected import Rejected, write_rejected
 from penstock.pack.shard import ShardResult, assemble_manifest, write_index
 from penstock.sample import is_image_field, is_video_field
 
-_PIECE = 8 << 20
 _SHOWN = 5
 _log = logging.getLogger("penstock")
 _Part = TypeVar("_Part")
@@ -170,7 +168,7 @@ class _Job:
             except SourceError as error:
                 self.rejected.append((i, str(error)))
             self.progress.add(1, int(self.source.sizes[i]))
-        data = _hash_data(self.source.root / name, name)
+        data = record_file(self.source.root / name, name)
         return self.target.write(index, name, data)
 
     def _add_sample(self, index: IndexBuilder, i: int, name: str) -> None:
@@ -223,15 +221,6 @@ def _index_listed(
     write_rejected(target, [(name, f"no such file below {source.root}") for name in missing])
     there = source.take(np.flatnonzero(source.mtimes != MISSING).tolist())
     return index_files(there, target, watcher=watcher)
-
-
-def _hash_data(path: Path, name: str) -> FileRecord:
-    digest, size = hashlib.sha256(), 0
-    with open(path, "rb", buffering=0) as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            size += len(piece)
-    return FileRecord(name, size, digest.hexdigest())
 
 
 class _TarPart(NamedTuple):
@@ -312,7 +301,7 @@ def _index_tar(tar: Path, name: str, target: _Target, on_error: str) -> _TarPart
             len(passed),
             shown,
         )
-    data = _hash_data(tar, name)
+    data = record_file(tar, name)
     return _TarPart(target.write(index, name.removesuffix(".tar"), data), keys, rejected)
 
 

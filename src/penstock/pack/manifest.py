@@ -21,6 +21,7 @@ NAME = "penstock.json"
 VERSION = 1
 _MAX_BYTES = 256 << 20  # a billion samples in 256 MiB shards stay below it
 _MAX_COUNT = 1 << 53
+_PIECE = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,16 @@ class FileRecord:
     file: str
     bytes: int
     sha256: str | None = None
+
+
+def record_file(path: Path, name: str) -> FileRecord:
+    """The record of a file by this name, made of all its bytes."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb", buffering=0) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return FileRecord(name, size, digest.hexdigest())
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +15,8 @@ from penstock.errors import CorruptError
 from penstock.formats.pread import pread_all
 from penstock.pack.cores import count_cores
 from penstock.pack.index import FILE, KEY, field_names, read_index
-from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest
+from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest, record_file
 from penstock.pack.progress import ProgressCounter, Watcher
-
-_PIECE = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -83,20 +80,12 @@ def check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
         yield Problem(record.file, f"{size} bytes, the manifest says {record.bytes}")
         return
     try:
-        same = record.sha256 is None or _hash_file(path) == record.sha256
+        same = record.sha256 is None or record_file(path, record.file) == record
     except OSError as error:
         yield Problem(record.file, f"cannot be read: {error.strerror}")
         return
     if not same:
         yield Problem(record.file, "its SHA-256 is not the one in the manifest")
-
-
-def _hash_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb", buffering=0) as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 def _check_field(root: Path, shard: str, table: pa.Table, field: str) -> Iterator[Problem]:
