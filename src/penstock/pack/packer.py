@@ -172,7 +172,8 @@ class _Job:
     stop: threading.Event = field(default_factory=threading.Event)
     refused: list[tuple[int, str]] = field(default_factory=list)
     """Bad samples under on_error="raise": with the first of them writing ends, checking goes on."""
-    resumed: int = 0
+    resumed: list[int] = field(default_factory=list)
+    """Shards that were taken over: a list, to which several threads may add at once."""
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -215,7 +216,7 @@ class _Job:
         plan = self._plan_digest(rows)
         finished = ws.load_finished(workshop, number, plan)
         if finished is not None and not (finished.rejected and self.options.on_error == "raise"):
-            self.resumed += 1
+            self.resumed.append(number)
             self.progress.add(len(rows), int(self.source.sizes[rows].sum()))
             return finished
         ws.forget_shard(workshop, number)
@@ -297,7 +298,7 @@ class _Job:
             kinds=dict(manifest.kinds),
             rejected=rejected,
             ignored=self.source.ignored,
-            resumed=self.resumed,
+            resumed=len(self.resumed),
             seconds=time.monotonic() - self.started,
         )
 
@@ -367,5 +368,5 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
     if workshop.exists():
         with ws.open_workshop(destination):
             ws.remove_workshop(workshop)
-    job.resumed = len(manifest.shards)
+    job.resumed = list(range(len(manifest.shards)))
     return job.summary(destination, manifest, rejected)
