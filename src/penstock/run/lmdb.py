@@ -66,17 +66,17 @@ class LmdbItems(LmdbRecords):
     """The items of an LMDB, in the order in which they were written."""
 
     def _decode(self, key: bytes, value: bytes) -> Any:
-        return _make_writable(self._load(key, value))
+        return make_writable(self._load(key, value))
 
 
-def _make_writable(value: Any) -> Any:
+def make_writable(value: Any) -> Any:
     """The value with arrays that may be changed in place, as those of pickle are."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list | tuple):
-        return type(value)(_make_writable(item) for item in value)
+        return type(value)(make_writable(item) for item in value)
     if isinstance(value, dict):
-        return {key: _make_writable(item) for key, item in value.items()}
+        return {key: make_writable(item) for key, item in value.items()}
     return value
 
 
