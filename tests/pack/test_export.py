@@ -325,6 +325,13 @@ def test_what_json_has_no_number_for_is_null_in_json_and_kept_in_the_index(tmp_p
     assert dataset.index["angle"].to_pylist() == [0.5, float("inf")]
 
 
+def test_numpys_numbers_in_columns_are_numbers_in_json(tmp_path: Path) -> None:
+    columns = {"n": np.int64(3), "x": [np.float32(1.5), np.float32("inf")], "b": np.True_}
+    export_samples([Sample("k", {"bin": b"x"}, columns=columns)], tmp_path / "o", to="webdataset")
+    found = open_source(tmp_path / "o").read(0)["json"]
+    assert json.loads(found) == {"n": 3, "x": [1.5, None], "b": True}
+
+
 def test_a_folder_has_its_empty_and_its_hidden_classes_too(tmp_path: Path) -> None:
     hidden = Sample(".foo/.1", {"jpg": encode(8, 8)}, 1)
     export_samples([hidden], tmp_path / "out", to="folder", classes=["", ".foo", "empty"])
