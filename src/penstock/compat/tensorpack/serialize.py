@@ -115,8 +115,10 @@ class TestDataSpeed(ProxyDataFlow):
         self.test_size, self.warmup = size, warmup
 
     def start(self) -> Speed:
-        """Show a progress bar, then return the rates, warm-up excluded."""
-        return as_flow(self.ds).speed(self.test_size, self.warmup, stages=False)
+        """Print the rates, warm-up excluded, and return them."""
+        speed = as_flow(self.ds).speed(self.test_size, self.warmup, stages=False)
+        print(speed)  # its purpose
+        return speed
 
     start_test = start
 
@@ -144,9 +146,8 @@ class PrintData(ProxyDataFlow):
         for number, item in enumerate(super().__iter__()):
             if not self._printed and number < self.num:
                 title = f"datapoint {number} of {self.name or type(self.ds).__name__}"
-                print(
-                    f"{title}:\n{describe_value(item, self.max_depth, self.max_list)}"
-                )  # its purpose
+                shown = describe_value(item, self.max_depth, self.max_list)
+                print(f"{title}:\n{shown}")  # its purpose
             yield item
         self._printed = True
 
