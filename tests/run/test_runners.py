@@ -485,6 +485,38 @@ def test_a_process_forked_in_the_loop_may_end_without_harm_to_it() -> None:
     assert script.communicate(timeout=30)[0] == "499\n"
 
 
+def read_in_fork(passed: Iterator[int]) -> int:
+    """What becomes of reading on in a fork: 0 if it went well, 1 if it was refused."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            next(passed)
+            os._exit(0)
+        except RuntimeError as error:
+            os._exit(1 if "belongs to the parent" in str(error) else 2)
+        finally:
+            os._exit(3)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize(
+    ("flow", "expected"),
+    [
+        (Flow.of(range(99)).map(abs, 2, start="fork").batch(1).unbatch(), 1),
+        (Flow.of(range(99)).map(abs, 2, "threads"), 1),
+        (Flow.of(range(99)).prefetch(2), 1),
+        (Flow.of(range(99)).in_process(start="fork"), 1),
+        (Flow.of(range(99)).map(abs), 0),
+    ],
+)
+def test_a_pass_with_threads_or_processes_is_refused_in_a_fork(flow: Flow, expected: int) -> None:
+    passed = iter(flow)
+    next(passed)
+    assert read_in_fork(passed) == expected
+    assert list(passed) == list(range(1, 99))
+
+
 def list_shared_memory() -> set[str]:
     """Shared memory with our name or number, or as multiprocessing names it: other programs have theirs there."""
     ours = ("penstock", f"_{os.getpid()}_", "psm_")

@@ -20,7 +20,7 @@ from penstock.run.fields import Field, FieldFunction, Select
 from penstock.run.interrupts import run_undisturbed
 from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
-from penstock.run.place import Pass, Place
+from penstock.run.place import Pass, Place, check_process
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
@@ -272,10 +272,13 @@ class Flow:
 
     def _count(self, begun: Pass) -> Generator[Any, None, None]:
         items = self._open(At(begun.epoch, begun.position))
+        places = {flow._stage.place for flow in self._walk()}
+        process = None if places == {Stage.place} else os.getpid()
         try:
             for item in items:
                 begun.position += 1
                 yield item
+                check_process(process)
         finally:
             run_undisturbed(items.close)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from penstock.run.stage import At
@@ -46,3 +47,12 @@ class Place:
         self.move(begun.epoch)
         self.last = begun
         return begun
+
+
+def check_process(process: int | None) -> None:
+    """Refuses to go on with a pass of `process` in a fork of it; None: all of the pass was copied.
+
+    Its threads are not here, and the items of its processes are the parent's.
+    """
+    if process is not None and os.getpid() != process:
+        raise RuntimeError("this iterator belongs to the parent process: call iter(flow) anew")
