@@ -4,53 +4,52 @@ from __future__ import annotations
 
 import hashlib
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles
 from penstock.formats.names import printable
-from penstock.pack.cores import count_cores
 from penstock.pack.describe import describe_image
 from penstock.pack.index import IndexBuilder
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, write_manifest
+from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
-from penstock.pack.shard import ShardResult, assemble_manifest, write_index
+from penstock.pack.shard import ShardResult, assemble_manifest
+from penstock.pack.target import open_target
 
 _ROWS = 4096  # of an index file: what one thread does at a time
 
 
-def index_files(source: ImageFiles, target: Path, *, watcher: Watcher | None = None) -> Manifest:
-    """Writes index and manifest of the files into the folder `target`. Damaged images are marked there.
+def index_files(source: ImageFiles, folder: Path, *, watcher: Watcher | None = None) -> Manifest:
+    """Writes index and manifest of the files into a folder. Damaged images are marked there.
 
     The manifest's recipe has the digest of the files, unless one could not be read this time.
     """
     _check_names(source)
     _check_there(source)
-    target.mkdir(parents=True, exist_ok=True)
     unread: list[str] = []
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
+    with open_target(folder) as target:
 
-    def index_part(start: int) -> ShardResult:
-        index = IndexBuilder(source.columns)
-        for row in range(start, min(start + _ROWS, len(source.names))):
-            if not _add_file(index, source, row):
-                unread.append(source.names[row])
-            progress.add(1, int(source.sizes[row]))
-        return write_index(index, target / f"files-{start // _ROWS:06d}.arrow", None)
+        def index_part(start: int) -> ShardResult:
+            index = IndexBuilder(source.columns)
+            for row in while_wanted(range(start, min(start + _ROWS, len(source.names)))):
+                if not _add_file(index, source, row):
+                    unread.append(source.names[row])
+                progress.add(1, int(source.sizes[row]))
+            return target.write(index, f"files-{start // _ROWS:06d}", None)
 
-    with ThreadPoolExecutor(count_cores()) as pool:
-        results = list(pool.map(index_part, range(0, len(source.names), _ROWS)))
-    manifest = assemble_manifest(
-        results,
-        classes=source.classes,
-        root=str(source.root.resolve()),
-        recipe={} if unread else {"files": digest_files(source)},
-    )
-    manifest = replace(manifest, bytes=int(source.sizes.sum()))
-    write_manifest(manifest, target / MANIFEST)
+        results = run_parts(index_part, range(0, len(source.names), _ROWS))
+        manifest = assemble_manifest(
+            results,
+            classes=source.classes,
+            root=str(source.root.resolve()),
+            recipe={} if unread else {"files": digest_files(source)},
+        )
+        manifest = replace(manifest, bytes=int(source.sizes.sum()))
+        write_manifest(manifest, folder / MANIFEST)
     return manifest
 
 

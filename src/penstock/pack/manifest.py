@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock.errors import CorruptError
 from penstock.pack.durable import write_durable
+from penstock.pack.parts import while_wanted
 
 NAME = "penstock.json"
 VERSION = 1
@@ -37,7 +38,7 @@ def record_file(path: Path, name: str) -> FileRecord:
     """The record of a file by this name, made of all its bytes."""
     digest, size = hashlib.sha256(), 0
     with open(path, "rb", buffering=0) as file:
-        while piece := file.read(_PIECE):
+        for piece in while_wanted(iter(lambda: file.read(_PIECE), b"")):
             digest.update(piece)
             size += len(piece)
     return FileRecord(name, size, digest.hexdigest())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +12,9 @@ import pyarrow as pa
 from penstock._core import crc32c
 from penstock.errors import CorruptError
 from penstock.formats.pread import pread_all
-from penstock.pack.cores import count_cores
 from penstock.pack.index import FILE, KEY, field_names, read_index
 from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest, record_file
+from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
 
 
@@ -51,8 +50,7 @@ def verify_dataset(
         progress.add(shard.samples, shard.data.bytes if shard.data else 0)
         return problems
 
-    with ThreadPoolExecutor(workers or count_cores()) as pool:
-        return [problem for problems in pool.map(check, manifest.shards) for problem in problems]
+    return [problem for part in run_parts(check, manifest.shards, workers) for problem in part]
 
 
 def _check_shard(folder: Path, root: Path, shard: ShardRecord) -> Iterator[Problem]:
@@ -93,7 +91,7 @@ def _check_field(root: Path, shard: str, table: pa.Table, field: str) -> Iterato
     rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
     last, fd = None, -1
     try:
-        for key, file, offset, size, expected in rows:
+        for key, file, offset, size, expected in while_wanted(rows):
             if offset is None:
                 continue
             if file != last:
