@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -548,6 +549,33 @@ def test_ctrl_c_while_it_starts_is_raised_and_leaves_nothing(
     # Others may end meanwhile: those of a flow that is dropped go when it is collected.
     assert set(threading.enumerate()) <= before and multiprocessing.active_children() == []
     assert len(list(flow)) == 50
+
+
+@pytest.mark.parametrize(
+    ("flow", "starts", "named"),
+    [
+        (Flow.of(range(9)).map(square, 3, "threads"), 2, "thread 2"),
+        (Flow.of(range(9)).prefetch(), 0, "prefetch thread"),
+    ],
+)
+def test_a_thread_that_cannot_start_is_an_error_and_leaves_nothing(
+    flow: Flow, starts: int, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, before = threading.Thread.start, set(threading.enumerate())
+    open_before = os.listdir("/proc/self/fd")
+    left = iter(range(starts))
+
+    def start_some(self: threading.Thread) -> None:
+        if next(left, None) is None:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start_some)
+        with pytest.raises(WorkerError, match=re.escape(f"cannot start {named}: can't start new")):
+            next(iter(flow))
+    assert set(threading.enumerate()) <= before
+    assert len(os.listdir("/proc/self/fd")) <= len(open_before)
 
 
 def test_ctrl_c_while_a_loop_is_left_comes_after_it() -> None:
