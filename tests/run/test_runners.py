@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import multiprocessing
 import os
 import pickle
 import re
+import resource
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -576,6 +578,53 @@ def test_a_thread_that_cannot_start_is_an_error_and_leaves_nothing(
             next(iter(flow))
     assert set(threading.enumerate()) <= before
     assert len(os.listdir("/proc/self/fd")) <= len(open_before)
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [
+        Flow.of(range(3)).map(abs, 2, start="fork"),
+        Flow.of(range(3)).in_process(start="fork"),
+    ],
+)
+def test_too_few_descriptors_are_a_worker_error_wherever_they_end(flow: Flow) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    said = set()
+    for more in range(20):
+        # Each time, since multiprocessing loses two descriptors when it finds no more.
+        used = {int(fd) for fd in os.listdir("/proc/self/fd")}
+        end = next(islice((fd for fd in count() if fd not in used), more, None))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (end, limits[1]))
+        try:
+            said.add(str(list(flow)))
+        except WorkerError as error:
+            said.add(re.sub("[0-9]", "n", str(error)))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    errors = said - {"[0, 1, 2]"}
+    assert len(errors) == len(said) - 1
+    assert all(re.match("cannot start .*: .* Too many open files", error) for error in errors)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_without_shared_memory_leaves_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = iter([os.memfd_create("first")])
+    before = os.listdir("/proc/self/fd")
+
+    def make_one(name: str) -> int:
+        for fd in left:
+            return fd
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", make_one)
+    with pytest.raises(
+        WorkerError, match="cannot start worker 0: .* Too many open files"
+    ) as caught:
+        list(Flow.of(range(3)).map(abs, 2, start="fork"))
+    assert caught.value.__traceback__  # alive, with all that its frames hold
+    assert len(os.listdir("/proc/self/fd")) == len(before) - 1
 
 
 def test_ctrl_c_while_a_loop_is_left_comes_after_it() -> None:
