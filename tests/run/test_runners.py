@@ -25,6 +25,7 @@ import pytest
 from penstock import Flow
 from penstock.errors import WorkerError
 from penstock.run.seeding import CHOOSE, GLOBALS, MIX, SHUFFLE, item_rng, make_generator
+from penstock.run.segment import Segment
 from run.contract import COUNT, FlowContract, read
 from run.functions import (
     Broken,
@@ -290,6 +291,25 @@ def test_an_item_that_cannot_reach_a_worker_is_an_error_with_a_position() -> Non
     assert next(flow) == 1
     with pytest.raises(TypeError, match="item 1 cannot be sent to a worker"):
         next(flow)
+
+
+@pytest.mark.parametrize(
+    ("lack", "expected"),
+    [
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), WorkerError),
+        (MemoryError("Cannot allocate memory"), MemoryError),
+    ],
+)
+def test_a_lack_of_memory_is_not_blamed_on_the_item(
+    lack: Exception, expected: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Segment, size: int) -> None:
+        raise lack
+
+    monkeypatch.setattr(Segment, "grow", fail)
+    with pytest.raises(expected, match="Cannot allocate memory") as caught:
+        read(Flow.of([np.zeros(1000)]).map(square, 1, start="fork"))
+    assert lack in (caught.value, caught.value.__cause__)
 
 
 @pytest.mark.parametrize(
