@@ -205,6 +205,32 @@ def test_leaving_the_interpreter_with_an_iterator_alive_is_quiet(packed: Path) -
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+IN_A_DAEMON = """
+import atexit, sys, threading
+begun, ended = threading.Event(), threading.Event()
+@atexit.register  # the first: it is called after all others
+def go_on():
+    ended.set()
+    thread.join()
+import penstock
+from penstock.transforms import RandomResizedCrop
+def load():
+    for batch in penstock.Loader(sys.argv[1], 2, transform=[RandomResizedCrop(64)]):
+        begun.set()
+        ended.wait()
+    print("the epoch is over")
+thread = threading.Thread(target=load, daemon=True)
+thread.start()
+begun.wait()
+"""
+
+
+def test_leaving_the_interpreter_while_a_daemon_thread_iterates_is_quiet(packed: Path) -> None:
+    command = [sys.executable, "-c", IN_A_DAEMON, str(packed)]
+    result = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
+
+
 WITHOUT_THREADS = """
 import multiprocessing, sys, threading, numpy, penstock
 loader = penstock.Loader(sys.argv[1], 2, transform=numpy.asarray, num_workers=2)

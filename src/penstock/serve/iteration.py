@@ -46,6 +46,8 @@ def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
             yield batch
             del batch
     if not production.finished:
+        if not threading.main_thread().is_alive():
+            raise SystemExit  # the interpreter ends: so does a daemon thread, without a word
         raise RuntimeError("the loader was closed while this iterator was in use")
 
 
