@@ -60,7 +60,7 @@ def _check_shard(folder: Path, root: Path, shard: ShardRecord) -> Iterator[Probl
         yield from check_file(root, shard.data)
     try:
         table = read_index(folder / shard.index.file, rows=shard.samples, data=shard.data)
-    except CorruptError as error:
+    except (CorruptError, OSError) as error:
         yield Problem(name, str(error))
         return
     for field in field_names(table.schema):
