@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from trees import make_folder
+from trees import full_at, make_folder
 
 
 def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -103,6 +103,20 @@ def test_show_draws_a_contact_sheet(packed: Path, tmp_path: Path) -> None:
     with Image.open(tmp_path / "sheet.png") as sheet:
         colours = sheet.convert("RGB").getcolors(1 << 20)
     assert colours is not None and len(colours) > 100
+
+
+def test_a_sheet_that_does_not_fit_on_the_disk_leaves_the_one_before(
+    packed: Path, tmp_path: Path
+) -> None:
+    sheet = tmp_path / "sheet.png"
+    sheet.write_bytes(b"before")
+    with full_at(100):
+        result = penstock("show", packed, "-o", sheet)
+    assert (result.returncode, result.stderr) == (
+        2,
+        f"penstock: [Errno 27] File too large: '{sheet}'\n",
+    )
+    assert sheet.read_bytes() == b"before"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import gc
 import hashlib
 import json
 import pickle
-import resource
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +26,7 @@ from penstock import (
     pack_dataset,
 )
 from penstock.formats.source import Source
-from trees import file_bytes
+from trees import file_bytes, full_at
 
 
 def packed(source: Source | Path, folder: Path) -> Any:
@@ -342,13 +341,20 @@ def test_a_folder_has_its_empty_and_its_hidden_classes_too(tmp_path: Path) -> No
 
 def test_a_database_that_cannot_be_written_is_an_error_that_says_why(tmp_path: Path) -> None:
     pytest.importorskip("lmdb")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(PackError, match="the LMDB database cannot be written: mdb_"):
-            export_samples([Sample("k", {"bin": bytes(200_000)})], tmp_path / "x", to="lmdb")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    sample = Sample("k", {"bin": bytes(200_000)})
+    said = "the LMDB database cannot be written: mdb_"
+    with full_at(100_000), pytest.raises(PackError, match=said):
+        export_samples([sample], tmp_path / "x", to="lmdb")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("to", ["folder", "gulp", "webdataset", "lmdb"])
+def test_a_full_disk_is_an_error_that_names_the_output(tmp_path: Path, to: str) -> None:
+    if to == "lmdb":
+        pytest.importorskip("lmdb")
+    sample = Sample("k", {"jpg": encode(300, 300, seed=1) + bytes(200_000)}, 0)
+    with full_at(100_000), pytest.raises((OSError, PackError), match=str(tmp_path)):
+        export_samples([sample], tmp_path / "x", to=to)
     assert list(tmp_path.iterdir()) == []
 
 

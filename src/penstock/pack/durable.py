@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -10,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import PackError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def sync_folder(folder: Path) -> None:
@@ -26,11 +29,22 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
+@contextmanager
+def named_if_full(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Lets the error of a full disk say what was being written, which the system does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
+
+
 def write_durable(path: Path, data: bytes) -> None:
     """Replaces `path` by `data` at one stroke, whoever else may be writing it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        with named_if_full(path), open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -55,7 +69,8 @@ def new_place(out: Path) -> Iterator[Path]:
     if place.exists():
         raise PackError(f"{place}: left by a run that was stopped; remove it")
     try:
-        yield place
+        with named_if_full(out):
+            yield place
         if out.exists():
             out.rmdir()
         os.rename(place, out)

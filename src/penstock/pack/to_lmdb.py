@@ -93,6 +93,7 @@ class _Writer:
             import lmdb
         except ImportError:
             raise MissingExtraError("lmdb", "lmdb") from None
+        self._place = place
         self._full, self._error = lmdb.MapFullError, lmdb.Error
         self._size = _FIRST_SIZE
         with self._named_errors():
@@ -139,4 +140,6 @@ class _Writer:
         try:
             yield
         except self._error as error:
-            raise PackError(f"the LMDB database cannot be written: {error}") from None
+            raise PackError(
+                f"{self._place}: the LMDB database cannot be written: {error}"
+            ) from None
