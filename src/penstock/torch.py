@@ -7,7 +7,8 @@ without a copy. Labels are int64 tensors.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,21 @@ _ELSEWHERE = {
     "worker_init_fn": "leave it out: workers are seeded for each sample",
 }
 """What DataLoader takes, and what to do here instead."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """What programs look for in torch's DistributedSampler.
+
+    Its length is that of a rank's part of an epoch: times the world size, that is no less than all samples
+    unless the last are dropped.
+    """
+
+    set_epoch: Callable[[int], None]
+    samples: int
+
+    def __len__(self) -> int:
+        return self.samples
 
 
 class Loader(loader.Loader):
@@ -100,9 +116,10 @@ class Loader(loader.Loader):
         return batch.replace(tuple(_to_tensors(value, self._output.dtype) for value in batch))
 
     @property
-    def sampler(self) -> Loader:
-        """For frameworks that call `loader.sampler.set_epoch(epoch)`."""
-        return self
+    def sampler(self) -> Sampler:
+        """For programs that call `loader.sampler.set_epoch(epoch)`, or ask how long it is."""
+        samples = self._epochs.split.count_samples(len(self._epochs.sampling))
+        return Sampler(self.set_epoch, samples)
 
 
 def fast_collate(samples: Sequence[tuple[Any, int]]) -> tuple[torch.Tensor, torch.Tensor]:

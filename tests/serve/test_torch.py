@@ -92,6 +92,16 @@ def test_frameworks_find_what_they_look_for(packed: Path) -> None:
     assert loader.batch_size == 8 and len(loader.dataset) == 61
 
 
+@pytest.mark.parametrize(("drop_last", "samples"), [(False, 21), (True, 16)])
+def test_the_sampler_is_as_long_as_the_part_of_a_rank(
+    packed: Path, drop_last: bool, samples: int
+) -> None:
+    options = {"drop_last": drop_last, "transform": [RandomResizedCrop(24)]}
+    ranks = [Loader(packed, 8, rank=rank, world_size=3, **options) for rank in range(3)]
+    assert [len(loader.sampler) for loader in ranks] == [samples] * 3
+    assert drop_last or samples * 3 >= len(ranks[0].dataset), "else examples load the rest again"
+
+
 def test_what_collate_fn_returns_has_no_axis_moved(packed: Path) -> None:
     def collate(samples: list[Any]) -> dict[str, Any]:
         return {"x": np.stack([np.zeros((3, 5, 7), np.float32) for _ in samples])}
