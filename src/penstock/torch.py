@@ -7,7 +7,7 @@ without a copy. Labels are int64 tensors.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ try:
     import torch
 except ModuleNotFoundError:
     raise MissingExtraError("torch", "torch") from None
+
+from torch.utils import _pytree as pytree
 
 from penstock.serve.device import prefetch_to_device
 
@@ -120,6 +122,19 @@ class Loader(loader.Loader):
         """For programs that call `loader.sampler.set_epoch(epoch)`, or ask how long it is."""
         samples = self._epochs.split.count_samples(len(self._epochs.sampling))
         return Sampler(self.set_epoch, samples)
+
+
+def _take_apart(batch: Batch) -> tuple[list[Any], Batch]:
+    """The values of a batch, and it without them: so it equals any other, as trees of one structure must."""
+    return list(batch), batch.replace(())
+
+
+def _put_together(values: Iterable[Any], rest: Batch) -> Batch:
+    return rest.replace(tuple(values))
+
+
+if Batch not in pytree.SUPPORTED_NODES:  # this module may be loaded again
+    pytree.register_pytree_node(Batch, _take_apart, _put_together)
 
 
 def fast_collate(samples: Sequence[tuple[Any, int]]) -> tuple[torch.Tensor, torch.Tensor]:

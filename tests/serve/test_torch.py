@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import io
+import runpy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +16,8 @@ import penstock
 from penstock.transforms import CenterCrop, Normalize, RandomResizedCrop, Resize
 
 torch = pytest.importorskip("torch")
+from torch.utils import _pytree as pytree
+
 from penstock.torch import Loader
 
 
@@ -90,6 +94,19 @@ def test_frameworks_find_what_they_look_for(packed: Path) -> None:
     loader.sampler.set_epoch(3)
     assert loader.state_dict()["epoch"] == 3
     assert loader.batch_size == 8 and len(loader.dataset) == 61
+
+
+def test_trees_of_torch_reach_the_tensors_of_a_batch(packed: Path) -> None:
+    first, second, *_ = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
+    floats = pytree.tree_map_only(torch.Tensor, torch.Tensor.double, second)
+    assert [value.dtype for value in floats] == [torch.float64] * 2
+    assert (floats.step, floats.rows.tolist()) == (1, second.rows.tolist())
+    both = pytree.tree_map(lambda a, b: torch.cat([a, b]), first, second)
+    assert [len(value) for value in both] == [16, 16]
+
+
+def test_the_module_can_be_loaded_again() -> None:
+    assert "Loader" in runpy.run_path(inspect.getfile(Loader))
 
 
 @pytest.mark.parametrize(("drop_last", "samples"), [(False, 21), (True, 16)])
