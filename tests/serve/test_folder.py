@@ -21,7 +21,7 @@ from penstock.formats.files import ImageFiles
 from penstock.pack.manifest import Manifest
 from penstock.pack.progress import Watcher
 from penstock.read import folder_cache
-from penstock.read.folder_cache import open_path
+from penstock.read.folder_cache import open_dataset
 from penstock.sample import Sample
 from penstock.transforms import CenterCrop, RandomResizedCrop, Resize
 
@@ -35,6 +35,12 @@ def test_a_folder_gives_the_batches_of_a_pack_in_source_order(folder: Path, tmp_
     packed = Loader(tmp_path / "packed", 8, transform=steps, fields=("image", "label", "key"))
     for a, b in zip(ours, packed, strict=True):
         assert np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]) and a[2] == b[2]
+
+
+def test_a_folder_is_opened_by_number_too(folder: Path) -> None:
+    dataset = penstock.open_dataset(folder)
+    assert len(dataset) == 61 and dataset.classes == [f"class{number}" for number in range(4)]
+    assert dataset[0]["jpg"] == (folder / "class0" / "000.jpg").read_bytes()
 
 
 @pytest.mark.parametrize("limit", [128 << 20, 1000], ids=["all in memory", "file by file"])
@@ -116,7 +122,7 @@ def test_others_have_to_wait_while_the_index_is_built(
 
     monkeypatch.setattr(folder_cache, "index_files", index_under_lock)
     root = write_pictures(tmp_path / "in", count=2)
-    assert len(open_path(root, tmp_path / "cache")) == 2
+    assert len(open_dataset(root, tmp_path / "cache")) == 2
 
 
 def test_a_cache_that_cannot_be_made_says_what_to_do(
@@ -140,10 +146,10 @@ def test_an_index_in_a_cache_that_cannot_be_written_to_is_used(
         penstock.pack_dataset(folder, tmp_path / "packed")
         penstock.export_samples(penstock.open_dataset(tmp_path / "packed"), source, to="lmdb")
     cache = tmp_path / "cache"
-    expected = len(open_path(source, cache))
+    expected = len(open_dataset(source, cache))
     states = list_states(cache)
     monkeypatch.setattr(folder_cache, "_locked", refuse_to_write)
-    assert len(open_path(source, cache)) == expected
+    assert len(open_dataset(source, cache)) == expected
     assert list_states(cache) == states
 
 
@@ -259,9 +265,15 @@ def test_the_kept_index_of_a_database_is_made_again_when_it_is_damaged(
 ) -> None:
     samples = [Sample("a", {"jpg": encode(8, 8)}, label=0)]
     penstock.export_samples(samples, tmp_path / "x.lmdb", to="lmdb")
-    folder = open_path(tmp_path / "x.lmdb", tmp_path / "cache").path
+    folder = open_dataset(tmp_path / "x.lmdb", tmp_path / "cache").path
     (folder / "penstock.json").write_bytes(damage)
-    assert len(open_path(tmp_path / "x.lmdb", tmp_path / "cache")) == 1
+    assert len(open_dataset(tmp_path / "x.lmdb", tmp_path / "cache")) == 1
+
+
+def test_a_pack_that_was_stopped_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / ".packing").mkdir()
+    with pytest.raises(penstock.CorruptError, match="packing was not finished"):
+        penstock.open_dataset(tmp_path)
 
 
 def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:

@@ -404,8 +404,8 @@ def test_what_is_no_data_set_is_refused_with_advice(packed: Path) -> None:
 
     with pytest.raises(TypeError, match="ImageFolder cannot be loaded; .*'photos', it seems"):
         Loader(ImageFolder(), 4)
-    with pytest.raises(TypeError, match="takes data sets, not str: open_dataset"):
-        Mixture([str(packed)], [1])
+    with pytest.raises(TypeError, match="takes paths and data sets, not ImageFolder"):
+        Mixture([ImageFolder()], [1])
     with pytest.raises(ValueError, match="samples is -5"):
         Mixture([penstock.open_dataset(packed)], [1], samples=-5)
 
@@ -481,6 +481,13 @@ def test_a_mixture_gives_each_data_set_its_share(packed: Path, tmp_path: Path) -
             dataset = mixture.datasets[int(row >= 61)]
             sample = dataset[int(row) - (61 if row >= 61 else 0)]
             assert (sample.key, sample.label) == (key, label)
+
+
+def test_a_mixture_opens_paths_as_a_loader_does(packed: Path, folder: Path) -> None:
+    mixture = Mixture([packed, str(folder)], [1, 1])
+    assert [len(dataset) for dataset in mixture.datasets] == [61, 61]
+    (batch,) = Loader(mixture, 122, transform=CROP)
+    assert sorted(batch.rows) == list(range(122))
 
 
 def test_a_mixture_reads_each_data_set_from_its_own_files(tmp_path: Path) -> None:

@@ -21,20 +21,31 @@ from penstock.pack.loose import digest_files, index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest
 from penstock.pack.progress import progress_bar
-from penstock.read.dataset import Dataset, open_dataset
+from penstock.pack.workshop import FOLDER as WORKSHOP
+from penstock.read.dataset import Dataset, open_indexed
 
 _log = logging.getLogger("penstock")
 _held: dict[Path, int] = {}  # descriptors of manifests that this process has locked
 
 
-def open_path(path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None) -> Dataset:
-    """A packed or indexed data set; or an image folder, or a database (LMDB, TFRecord) that is one file,
-    whose index is taken from the cache or made."""
+def open_dataset(
+    path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None
+) -> Dataset:
+    """The samples at `path` by number: a packed or indexed data set; or an image folder, or a database (LMDB,
+    TFRecord) that is one file.
+
+        dataset = open_dataset("shards/train")
+        len(dataset), dataset[0].key, dataset[0]["jpg"]
+
+    A packed data set, or an indexed one, costs the reading of its manifest. The index of the others is taken from
+    `cache` (the user's unless given), or made and kept there.
+    """
     path = Path(path)
     if path.is_file() and path.name != MANIFEST:
         return _open_file(path.resolve(), Path(cache) if cache is not None else cache_folder())
-    if path.name == MANIFEST or (path / MANIFEST).exists() or not path.is_dir():
-        return open_dataset(path)
+    is_packed = any((path / name).exists() for name in (MANIFEST, WORKSHOP))
+    if path.name == MANIFEST or is_packed or not path.is_dir():
+        return open_indexed(path)
     return _open_folder(path.resolve(), Path(cache) if cache is not None else cache_folder())
 
 
@@ -80,7 +91,7 @@ def _open_folder(folder: Path, cache: Path) -> Dataset:
                 _let_go(target)
                 _build(source, target, cache, name)
                 _hold(target)
-    return open_dataset(target)
+    return open_indexed(target)
 
 
 def _build(source: ImageFiles, target: Path, cache: Path, name: str) -> None:
@@ -139,7 +150,7 @@ def _open_file(file: Path, cache: Path) -> Dataset:
                 shutil.rmtree(target, ignore_errors=True)
                 with progress_bar(f"indexing {file.name}", "samples") as watcher:
                     index_dataset(file, out=target, watcher=watcher)
-    return open_dataset(target)
+    return open_indexed(target)
 
 
 def _read_kept(target: Path) -> Manifest | None:

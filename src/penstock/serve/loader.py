@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.pack.cores import count_cores
 from penstock.plan import EpochPlan, Split
 from penstock.read.dataset import Dataset
-from penstock.read.folder_cache import open_path
+from penstock.read.folder_cache import open_dataset
 from penstock.run.interrupts import run_undisturbed
 from penstock.serve.batch import IGNORED_LABEL, Batch
 from penstock.serve.choices import find_common_size
@@ -310,7 +310,7 @@ def _rebuild(
 
 def _open_source(source: str | os.PathLike[str] | Dataset | Mixture) -> Dataset | Mixture:
     if isinstance(source, (str, os.PathLike)):
-        return open_path(source)
+        return open_dataset(source)
     if isinstance(source, (Dataset, Mixture)):
         return source
     root = getattr(source, "root", None)
