@@ -490,6 +490,19 @@ def test_a_mixture_opens_paths_as_a_loader_does(packed: Path, folder: Path) -> N
     assert sorted(batch.rows) == list(range(122))
 
 
+def test_a_mixture_is_as_long_as_its_epochs_and_has_the_classes_that_all_have(
+    packed: Path, tmp_path: Path
+) -> None:
+    from trees import make_folder
+
+    penstock.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "other")
+    mixture = Mixture([packed, packed], [3, 1])
+    assert (len(mixture), len(Loader(mixture, 8, transform=CROP).dataset)) == (122, 122)
+    assert len(Mixture([packed, packed], [3, 1], samples=40)) == 40
+    assert mixture.classes == penstock.open_dataset(packed).classes
+    assert Mixture([packed, tmp_path / "other"], [3, 1]).classes is None
+
+
 def test_a_mixture_reads_each_data_set_from_its_own_files(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()

@@ -49,6 +49,16 @@ class Mixture:
         self.datasets = tuple(map(_open_whole, datasets))
         self.weights, self.samples = weights, samples
 
+    def __len__(self) -> int:
+        """Samples of an epoch."""
+        return sum(map(len, self.datasets)) if self.samples is None else self.samples
+
+    @property
+    def classes(self) -> Sequence[str] | None:
+        """Class names where all data sets have the same: see `Dataset.classes`. Else None."""
+        first, *others = (dataset.classes for dataset in self.datasets)
+        return first if all(classes == first for classes in others) else None
+
 
 def _open_whole(dataset: str | os.PathLike[str] | Dataset) -> Dataset:
     if isinstance(dataset, (str, os.PathLike)):
@@ -83,9 +93,7 @@ class Sampling:
             raise ValueError("weights are of the samples of one data set; a mixture has its own")
 
     def __len__(self) -> int:
-        if isinstance(self._source, Mixture) and self._source.samples is not None:
-            return self._source.samples
-        return self._count if self._subset is None else len(self._subset)
+        return len(self._source)
 
     @property
     def subset(self) -> NDArray[np.int64] | None:
