@@ -526,6 +526,38 @@ def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
         Loader(packed, 8, transform=CROP, fields=("image", "mask.png"))
 
 
+@pytest.fixture
+def described(tmp_path: Path) -> Path:
+    """A data set with a column of each kind."""
+    rows = [
+        {"age": 3, "score": 0.5, "old": False, "name": "a", "weight": None},
+        {"age": 4, "score": 1.5, "old": True, "name": "b", "weight": 7},
+    ]
+    samples = [penstock.Sample(row["name"], {"txt": b"x"}, label=0, columns=row) for row in rows]
+    penstock.Flow.of(samples).save(tmp_path / "described")
+    return tmp_path / "described"
+
+
+COLUMNS = ("age", "score", "old", "name", "weight")
+
+
+def test_columns_of_numbers_are_arrays_and_others_lists(described: Path) -> None:
+    (batch,) = Loader(described, 2, fields=COLUMNS)
+    ages, scores, flags, names, weights = batch
+    assert [column.dtype for column in (ages, scores, flags)] == [np.int64, np.float64, np.bool_]
+    assert (ages.tolist(), scores.tolist(), flags.tolist()) == ([3, 4], [0.5, 1.5], [False, True])
+    assert (names, weights) == (["a", "b"], [None, 7])
+
+
+def test_columns_of_numbers_are_tensors_for_torch(described: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from penstock.torch import Loader as TorchLoader
+
+    (batch,) = TorchLoader(described, 2, fields=COLUMNS)
+    assert [column.dtype for column in batch[:3]] == [torch.int64, torch.float64, torch.bool]
+    assert batch[3:] == (["a", "b"], [None, 7])
+
+
 def test_memory_follows_what_is_wanted_and_not_the_data_set(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
