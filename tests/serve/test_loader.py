@@ -385,6 +385,29 @@ def test_sizes_may_be_numpys(packed: Path) -> None:
         assert images.shape == (4, 9, 9, 3)
 
 
+def test_lists_are_as_good_as_tuples() -> None:
+    assert CenterCrop([20, 30]) == CenterCrop((20, 30))
+    assert Resize([20, 30]) == Resize((20, 30))
+    listed = RandomResizedCrop([8, 9], scale=[0.1, 1], ratio=[1, 2])
+    assert hash(listed) == hash(RandomResizedCrop((8, 9), (0.1, 1), (1, 2)))
+    assert ColorJitter([0.4, 0.5]) == ColorJitter((0.4, 0.5))
+
+
+def test_mean_and_std_are_three_numbers_of_any_kind() -> None:
+    half = (0.5, 0.5, 0.5)
+    for values in (list(half), np.array(half), np.float32(half)):
+        assert Normalize(values, values) == Normalize(half, half)
+    for values in (0.5, (0.5,), (0.5, 0.5, np.nan), "abc"):
+        with pytest.raises(ValueError, match="mean must be three finite numbers, not"):
+            Normalize(values)
+
+
+@pytest.mark.parametrize("name", ["batch_size", "seed", "prefetch", "threads", "num_workers"])
+def test_what_is_no_whole_number_is_named(packed: Path, name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} is '4'; give a whole number"):
+        Loader(packed, **{"batch_size": 4, "transform": CROP, name: "4"})
+
+
 def test_a_longest_side_goes_with_a_shorter_one_alone() -> None:
     for size, limit in ((20, 20), ((20, 30), 40)):
         with pytest.raises(ValueError, match="max_size"):

@@ -47,6 +47,11 @@ def test_floats_are_those_of_torchvision(packed: Path, torchvision, dtype: str) 
         assert torch.equal(image, theirs(picture).to(getattr(torch, dtype)))
 
 
+def test_mean_and_std_may_be_tensors() -> None:
+    half = torch.tensor([0.5, 0.5, 0.5])
+    assert Normalize(half, half) == Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+
+
 class Pair(NamedTuple):
     image: Any
     mask: Any
