@@ -249,6 +249,7 @@ class Loader:
             entry=pipeline.entry,
             steps=pipeline.steps,
             last=pipeline.last,
+            converts=pipeline.converts,
             collate_fn=self._collate_fn,
             tensors=self._tensors,
             image_at=self.fields.index(IMAGE),

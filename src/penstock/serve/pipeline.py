@@ -69,6 +69,11 @@ class Pipeline:
         """What images are in the end, if Python has not made something else of them."""
         return self.output if self.steps or self.recipe is None else self.recipe.output
 
+    @property
+    def converts(self) -> bool:
+        """Whether there are steps for images after Python."""
+        return self.normalizes or bool(self.last)
+
     def leave_bytes(self) -> Pipeline:
         """The same, with what the core would normalise left in bytes, for a device to do it."""
         recipe = None if self.recipe is None else replace(self.recipe, output=Output())
