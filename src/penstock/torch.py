@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,9 @@ from penstock.read.dataset import Dataset
 from penstock.serve import loader
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
-from penstock.serve.sampling import Mixture
+from penstock.serve.python_steps import Collate
+from penstock.serve.sampling import Mixture, Weights
+from penstock.serve.substitution import OnError
 
 try:
     import torch
@@ -31,11 +35,17 @@ from torch.utils import _pytree as pytree
 
 from penstock.serve.device import prefetch_to_device
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 __all__ = ["Loader", "fast_collate", "prefetch_to_device"]
 
 
+P = ParamSpec("P")
+
 _ELSEWHERE = {
     "batch_sampler": "give batch_size, shuffle and weights",
+    "dataset": "give source, the path of the data",
     "generator": "give seed",
     "multiprocessing_context": "give start_method",
     "persistent_workers": "leave it out",
@@ -47,6 +57,50 @@ _ELSEWHERE = {
     "worker_init_fn": "leave it out: workers are seeded for each sample",
 }
 """What DataLoader takes, and what to do here instead."""
+
+
+class Options(TypedDict, total=False):
+    """Those of `penstock.Loader`, whose defaults they have."""
+
+    shuffle: bool
+    transform: Any
+    collate_fn: Collate | None
+    num_workers: int | None
+    seed: int
+    drop_last: bool
+    exact: bool | None
+    fields: Sequence[str]
+    weights: Weights
+    on_error: OnError
+    window: int | str | None
+    rank: int | None
+    world_size: int | None
+    threads: int | None
+    prefetch: int
+    start_method: str | None
+
+
+def _explain_arguments(init: Callable[P, None]) -> Callable[P, None]:
+    """Says what to give in place of a DataLoader's arguments, before Python misses others; `help` shows all options."""
+
+    @wraps(init)
+    def checked(*arguments: P.args, **options: P.kwargs) -> None:
+        for name in options:
+            if name in _ELSEWHERE:
+                raise TypeError(
+                    f"Loader has no {name}, unlike torch's DataLoader: {_ELSEWHERE[name]}"
+                )
+        init(*arguments, **options)
+
+    checked.__signature__ = _list_options(signature(init))  # type: ignore[attr-defined]
+    return checked
+
+
+def _list_options(own: Signature) -> Signature:
+    """A signature with the options of `penstock.Loader` in place of `**options`."""
+    parameters = {**signature(loader.Loader.__init__).parameters, **own.parameters}
+    listed = (p for p in parameters.values() if p.kind is not Parameter.VAR_KEYWORD)
+    return own.replace(parameters=list(listed))
 
 
 @dataclass(frozen=True)
@@ -69,23 +123,19 @@ class Loader(loader.Loader):
 
     _tensors = True
 
+    @_explain_arguments
     def __init__(
         self,
         source: str | os.PathLike[str] | Dataset | Mixture,
         batch_size: int,
         *,
         device: torch.device | str | None = None,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> None:
         """
         device: where batches go. On a GPU they are copied from pinned memory on a stream of their own, one
             batch ahead, as bytes, and normalised there; on the CPU the core normalises.
         """
-        for name in options:
-            if name in _ELSEWHERE:
-                raise TypeError(
-                    f"Loader has no {name}, unlike torch's DataLoader: {_ELSEWHERE[name]}"
-                )
         super().__init__(source, batch_size, **options)
         self._arguments["device"] = device
         self.device = torch.device("cpu" if device is None else device)
@@ -94,8 +144,7 @@ class Loader(loader.Loader):
             self._pipeline = self._pipeline.leave_bytes()
 
     def _make_memory(self) -> LoaderMemory:
-        pins = self.device.type == "cuda"
-        return LoaderMemory(_allocate_pinned if pins else None)
+        return LoaderMemory(_allocate_pinned if self.pin_memory else None)
 
     def __str__(self) -> str:
         place = (
@@ -116,6 +165,21 @@ class Loader(loader.Loader):
         if self._collate_fn is not None:  # what it returns is what comes
             return batch
         return batch.replace(tuple(_to_tensors(value, self._output.dtype) for value in batch))
+
+    @property
+    def num_workers(self) -> int:
+        """Processes that an iteration starts: none where Python has nothing to do."""
+        return self._num_workers if self._in_python else 0
+
+    @property
+    def collate_fn(self) -> Collate | None:
+        """The one that was given."""
+        return self._collate_fn
+
+    @property
+    def pin_memory(self) -> bool:
+        """Whether batches come from pinned memory."""
+        return self.device.type == "cuda"
 
     @property
     def sampler(self) -> Sampler:

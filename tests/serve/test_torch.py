@@ -6,7 +6,7 @@ import inspect
 import io
 import runpy
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from penstock.transforms import CenterCrop, Normalize, RandomResizedCrop, Resize
 torch = pytest.importorskip("torch")
 from torch.utils import _pytree as pytree
 
-from penstock.torch import Loader
+from penstock.torch import Loader, Options
 
 
 def test_images_are_nchw_over_channels_last_memory(packed: Path) -> None:
@@ -92,6 +92,18 @@ def test_a_kept_tensor_is_never_overwritten(packed: Path) -> None:
 def test_arguments_of_a_dataloader_say_what_to_give_instead(packed: Path) -> None:
     with pytest.raises(TypeError, match="no pin_memory, unlike torch's DataLoader: give device"):
         Loader(packed, 4, pin_memory=True)
+    with pytest.raises(TypeError, match="no dataset, unlike torch's DataLoader: give source"):
+        Loader(dataset=packed, batch_size=4)
+
+
+def test_all_options_are_typed_and_shown() -> None:
+    options = get_type_hints(penstock.Loader.__init__)
+    shown = inspect.signature(Loader).parameters
+    assert shown.keys() == {*inspect.signature(penstock.Loader).parameters, "device"}
+    assert (shown["prefetch"].default, list(shown)[:2]) == (2, ["source", "batch_size"])
+    for name in ("source", "batch_size", "return"):
+        del options[name]
+    assert get_type_hints(Options) == options
 
 
 def test_frameworks_find_what_they_look_for(packed: Path) -> None:
@@ -99,6 +111,9 @@ def test_frameworks_find_what_they_look_for(packed: Path) -> None:
     loader.sampler.set_epoch(3)
     assert loader.state_dict()["epoch"] == 3
     assert loader.batch_size == 8 and len(loader.dataset) == 61
+    assert (loader.num_workers, loader.collate_fn, loader.pin_memory) == (0, None, False)
+    in_python = Loader(packed, 8, transform=np.asarray, collate_fn=list, num_workers=3)
+    assert (in_python.num_workers, in_python.collate_fn) == (3, list)
 
 
 def test_trees_of_torch_reach_the_tensors_of_a_batch(packed: Path) -> None:
