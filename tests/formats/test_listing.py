@@ -142,6 +142,31 @@ def test_mistakes_in_json_lines_are_named(flat: Path, line: str, reason: str) ->
         open_listing(flat / "list.jsonl")
 
 
+@pytest.mark.parametrize("end", ["\nc.jpg,cat,fine\n", "", "\n"])
+@pytest.mark.parametrize("cell", ['"never closed', '"', '"5"" and'])
+def test_a_quote_that_is_never_closed_is_an_error_that_names_its_line(
+    flat: Path, cell: str, end: str
+) -> None:
+    (flat / "list.csv").write_text(f'path,label,note\na.jpg,cat,"fine"\nb.jpg,dog,{cell}{end}')
+    with pytest.raises(SourceError, match="list.csv, line 3: a quote that is never closed"):
+        open_listing(flat / "list.csv")
+
+
+def test_quotes_that_open_nothing_are_text(flat: Path) -> None:
+    (flat / "list.csv").write_text('path,note\na.jpg,5" pipe\nb.jpg,"a ""\nb"\nc.jpg,""')
+    notes = [row["note"] for row in open_listing(flat / "list.csv").rows]
+    assert notes == ['5" pipe', 'a "\nb', None]
+
+
+def test_a_cell_may_have_megabytes(flat: Path) -> None:
+    long = "y" * (3 << 20)
+    (flat / "list.csv").write_text(f"path,note\na.jpg,{long}\nb.jpg,{long}\n")
+    assert [len(row["note"]) for row in open_listing(flat / "list.csv").rows] == [3 << 20] * 2
+    (flat / "list.csv").write_text(f"path,note\na.jpg,{long * 12}\n")
+    with pytest.raises(SourceError, match="a row of more than 16 MiB"):
+        open_listing(flat / "list.csv")
+
+
 def test_two_listings_in_a_folder_are_ambiguous(flat: Path) -> None:
     for name in ("one.csv", "two.csv"):
         (flat / name).write_text("path,label\na.jpg,1\n")

@@ -100,7 +100,7 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
     seen: set[str] = set()
     try:
         with open(listing, encoding="utf-8-sig", newline="") as file:
-            for number, row in enumerate(csv.reader(file, delimiter=";"), 1):
+            for number, row in enumerate(csv.reader(file, delimiter=";", strict=True), 1):
                 if not row:
                     continue
                 name = _check_id(listing, number, row[0].strip())
@@ -109,7 +109,11 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
                     raise SourceError(f"{listing}, line {number}: {printable(name)} {what}")
                 seen.add(name)
                 rows.append((name, (row[1].strip() or None) if len(row) == 2 else None))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
+        raise SourceError(
+            f"{listing}, after {len(rows)} ids: {error}; are its quotes closed?"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{listing}: {error}") from None
     if not rows:
         raise SourceError(f"{listing}: lists no videos")
