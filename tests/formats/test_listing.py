@@ -131,6 +131,7 @@ def test_json_lines_keep_the_types_that_json_has(flat: Path) -> None:
         ("[" * 100_000, "line 2: maximum recursion"),
         ('{"path": "b.jpg", "x": "1"}', "the values of 'x' have no common type"),
         ('{"path": "b.jpg", "y": "\\ud800"}', "'y' have no common type"),
+        ('{"path": "b.jpg", "\\ud800": 1}', r"the name '\\ud800' is not text"),
         ('{"path": "\xff.jpg"}', "not all UTF-8"),
     ],
     ids=lambda text: text[:30],
@@ -187,6 +188,30 @@ def test_text_that_is_not_utf8_is_an_error_that_names_the_column(flat: Path, col
     (flat / "list.csv").write_bytes(f"path,{column}\na.jpg,änn\nb.jpg,bob\n".encode("latin-1"))
     with pytest.raises(SourceError, match=rf"\['{column}'\] are not all UTF-8"):
         open_listing(flat / "list.csv")
+
+
+@pytest.mark.parametrize("labels", [(" 0", " 1", " 10"), ("0", " 1", "2"), ("cat", "cat ", "dog")])
+def test_spaces_around_a_label_are_an_error(flat: Path, labels: tuple[str, ...]) -> None:
+    rows = [f"{name}.jpg,{label}\n" for name, label in zip("abc", labels, strict=True)]
+    (flat / "list.csv").write_text("path,label\n" + "".join(rows))
+    with pytest.raises(SourceError, match="the label '.*' has spaces around it"):
+        open_listing(flat / "list.csv")
+
+
+@pytest.mark.parametrize("name", ["list.CSV", "list.Tsv", "list.JSONL"])
+def test_suffixes_may_be_in_capitals(flat: Path, name: str) -> None:
+    rows = {".csv": "path,x\na.jpg,1\n", ".tsv": "path\tx\na.jpg\t1\n"}
+    text = rows.get(name[-4:].lower(), '{"path": "a.jpg", "x": 1}\n')
+    (flat / name).write_text(text)
+    for path in (flat, flat / name):
+        for format in (None, "listing"):
+            assert open_source(path, format=format).rows == [{"x": 1}]
+
+
+def test_another_suffix_is_an_error_that_names_those_that_are_read(flat: Path) -> None:
+    (flat / "list.txt").write_text("path,label\na.jpg,1\n")
+    with pytest.raises(SourceError, match="a listing is .csv, .tsv, .jsonl or .ndjson"):
+        open_source(flat / "list.txt", format="listing")
 
 
 def test_a_missing_file_is_named_when_it_is_read(flat: Path) -> None:

@@ -2,7 +2,7 @@
 
 `path` (also `file`, `filename` or `file_name`) is relative to the image folder. `label` holds whole
 numbers, taken as they are, or names, which are numbered in sorted order; one that is empty is no
-label. Every other column becomes a column of the index (see `listing_table` for its type).
+label, and spaces around one are an error. Every other column becomes a column of the index (see `listing_table` for its type).
 """
 
 from __future__ import annotations
@@ -57,9 +57,12 @@ def open_listing(
 
 
 def _read_table(listing: Path) -> pa.Table:
+    suffix = listing.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise SourceError(f"{listing}: a listing is .csv, .tsv, .jsonl or .ndjson")
     try:
-        if listing.suffix in (".csv", ".tsv"):
-            return read_csv(listing, "\t" if listing.suffix == ".tsv" else ",")
+        if suffix in (".csv", ".tsv"):
+            return read_csv(listing, "\t" if suffix == ".tsv" else ",")
         return read_json_lines(listing)
     except FileNotFoundError:
         raise SourceError(f"{listing}: no such file") from None
@@ -105,5 +108,8 @@ def _read_labels(listing: Path, table: pa.Table) -> tuple[list[int | None], list
     if not pa.types.is_string(column.type):
         raise SourceError(f"{listing}: labels are {column.type}, not whole numbers or names")
     classes = sorted(set(column.to_pylist()) - {None, ""})
+    for name in classes:
+        if name != name.strip():  # ' 2' among numbers would make names of all of them
+            raise SourceError(f"{listing}: the label {name!r} has spaces around it; take them out")
     number = {name: label for label, name in enumerate(classes)}
     return [number.get(name) for name in column.to_pylist()], classes

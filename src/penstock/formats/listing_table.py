@@ -103,6 +103,8 @@ def read_json_lines(path: Path) -> pa.Table:
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = []
     for name in names:
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            raise SourceError(f"{path}: the name {name!r} is not text: it has half a character")
         try:
             columns.append(pa.array([row.get(name) for row in rows]))
         except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
