@@ -42,7 +42,7 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
 def _list_images(root: Path, classes: list[str]) -> tuple[list[tuple[str, int, int]], list[str]]:
     found: list[tuple[str, int, int]] = []
     ignored: list[str] = []
-    for name, entry in _walk(os.fspath(root), "", frozenset()):
+    for name, entry in walk_files(root):
         beside_classes = bool(classes) and "/" not in name
         state = _stat(entry) if is_image_name(name) and not beside_classes else None
         if state is not None:
@@ -59,8 +59,8 @@ def _sort_key(name: str) -> str:
     return f"{name.partition('/')[0]}\0{folder}\0{file}"
 
 
-def _walk(
-    path: str, prefix: str, above: frozenset[tuple[int, int]]
+def walk_files(
+    path: str | os.PathLike[str], prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """All but directories below `path` by their relative names; `above` are the directories on the way."""
     info = os.stat(path)
@@ -72,7 +72,7 @@ def _walk(
             if _is_hidden(entry.name):
                 continue
             if is_folder(entry):
-                yield from _walk(entry.path, f"{prefix}{entry.name}/", above | {here})
+                yield from walk_files(entry.path, f"{prefix}{entry.name}/", above | {here})
             else:
                 yield prefix + entry.name, entry
 

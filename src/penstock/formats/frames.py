@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -28,15 +29,27 @@ _SUFFIXES = (".jpg", ".jpeg")
 
 
 def is_frame_listing(path: Path) -> bool:
-    """Whether a CSV has the form `id;label`: one semicolon in its first line, before any comma."""
+    """Whether a CSV has the form `id;label`: one semicolon in its first line, and no comma before it."""
     try:
         with open(path, "rb") as file:
             line = file.readline(4096)
     except OSError:
         return False
-    head, semicolon, _ = line.partition(b";")
+    head = line.partition(b";")[0]
     is_heading = head.decode("utf-8-sig", "replace") in PATH_COLUMNS  # of a listing
-    return bool(semicolon) and b"," not in head and not is_heading
+    return line.count(b";") == 1 and b"," not in head and not is_heading
+
+
+def has_frames(listing: Path) -> bool:
+    """Whether one of the first ids has a folder of frames where `open_frames` looks for it."""
+    with open(listing, encoding="utf-8-sig", errors="replace") as file:
+        ids = [line.partition(";")[0].strip() for line in islice(file, 8)]
+    roots = _list_roots(listing)
+    return any(_is_video(root / name) for name in ids if name for root in roots)
+
+
+def _is_video(folder: Path) -> bool:
+    return folder.is_dir() and any(p.name.lower().endswith(_SUFFIXES) for p in folder.iterdir())
 
 
 @dataclass(frozen=True)
@@ -127,9 +140,14 @@ def _check_id(listing: Path, number: int, name: str) -> str:
     return name
 
 
-def _find_root(listing: Path, name: str) -> Path:
+def _list_roots(listing: Path) -> list[Path]:
+    """Where the folders of frames may be: beside the listing, or in a folder beside it."""
     folders = sorted(Path(e.path) for e in os.scandir(listing.parent) if e.is_dir())
-    for folder in (listing.parent, *folders):
+    return [listing.parent, *folders]
+
+
+def _find_root(listing: Path, name: str) -> Path:
+    for folder in _list_roots(listing):
         if (folder / name).is_dir():
             return folder
     raise SourceError(f"{listing}: no folder {printable(name)} beside it; say where the frames are")

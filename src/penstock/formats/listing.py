@@ -18,7 +18,7 @@ from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles, is_image_name, stat_files
 from penstock.formats.listing_table import read_csv, read_json_lines
 
-SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson", ".tsv"})
+SUFFIXES = (".csv", ".jsonl", ".ndjson", ".tsv")
 PATH_COLUMNS = ("path", "file", "filename", "file_name")
 
 

@@ -300,7 +300,7 @@ def _find_files(path: Path) -> tuple[list[PlainFile], list[str]]:
     if not path.is_dir():
         return [PlainFile(path)], []
     files, ignored = [], []
-    for candidate in sorted(p for p in path.iterdir() if p.is_file()):
+    for candidate in sorted(p for p in path.iterdir() if p.name[0] != "." and p.is_file()):
         file = PlainFile(candidate)
         if file.is_packed or is_tfrecord(candidate):
             files.append(file)

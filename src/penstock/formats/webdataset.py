@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceError
-from penstock.formats.data_files import find_files, find_root, name_below
+from penstock.formats.data_files import find_files, find_root, has_suffix, name_below
 from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.plain import PlainFile
@@ -231,24 +231,29 @@ def _scan(tar: PlainFile, passed: list[str]) -> Iterator[Group]:
         os.close(fd)
 
 
+def is_tar_name(name: str) -> bool:
+    """Whether a file is called a tar, even one that is compressed in a way that `find_tars` refuses."""
+    return has_suffix(name, SUFFIXES + _UNREAD)
+
+
 def find_tars(path: str | os.PathLike[str]) -> list[Path]:
     """The tars that a path, a folder or a pattern stands for."""
     tars = find_files(Path(path), _list_tars, ".tar files")
     for tar in tars:
         if not tar.is_file():
             raise SourceError(f"{tar}: no such file")
+    _check_all_read(tars)
     return tars
 
 
 def _list_tars(folder: Path) -> list[Path]:
-    _check_all_read(folder)
-    return [path for path in folder.iterdir() if path.name.endswith(SUFFIXES)]
+    return [path for path in folder.iterdir() if is_tar_name(path.name)]
 
 
-def _check_all_read(folder: Path) -> None:
-    unread = sorted(name for name in os.listdir(folder) if name.endswith(_UNREAD))
+def _check_all_read(tars: Sequence[Path]) -> None:
+    unread = [str(tar) for tar in tars if has_suffix(tar.name, _UNREAD)]
     if unread:
         raise SourceError(
-            f"{folder}: {', '.join(map(printable, unread[:5]))}: such compressed tars are not read; "
+            f"{', '.join(map(printable, unread[:5]))}: such compressed tars are not read; "
             "unpack them to .tar or .tar.gz, or name the tars that are wanted, as in x-{000..127}.tar"
         )
