@@ -62,6 +62,14 @@ def test_a_folder_that_is_called_like_a_file_is_searched(tmp_path: Path) -> None
         assert len(open_source(path).names) == len(open_parquet(path).names) == 2
 
 
+def test_values_in_the_names_of_folders_are_not_read_and_said(tmp_path: Path) -> None:
+    for name in ("label=0", "label=1"):
+        (tmp_path / name).mkdir()
+        write_parquet(tmp_path / name / "part-0.parquet", photos(1))
+    source = open_source(tmp_path)
+    assert list(source.ignored) == ["column boxes", "column label (of the names of folders)"]
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 def test_files_of_one_name_in_several_folders_are_called_by_their_paths(
     tmp_path: Path, suffix: str

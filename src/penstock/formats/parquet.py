@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from penstock.formats.columnar import (
     name_rows,
     number_labels,
 )
-from penstock.formats.data_files import find_files, find_stems, has_suffix
+from penstock.formats.data_files import find_files, find_root, find_stems, has_suffix, name_below
 from penstock.formats.spool import Spool
 from penstock.sample import Sample
 
@@ -114,6 +114,7 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
     assert layout is not None
     if not stems:
         raise SourceError(f"{path}: no rows in it")
+    layout = replace(layout, ignored=[*layout.ignored, *_find_partitions(files)])
     small = pa.concat_tables(tables)
     labels, classes = number_labels(layout, small)
     chunks = [chunk for part in paths for chunk in part.chunks]
@@ -134,6 +135,14 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
 
 def _list_parquet_files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if has_suffix(path.name, ".parquet"))
+
+
+def _find_partitions(files: Sequence[Path]) -> list[str]:
+    """The columns that only the names of folders have, as in `label=0/part-0.parquet`: they are not read."""
+    root = find_root(files)
+    folders = {part for file in files for part in name_below(root, file).split("/")[:-1]}
+    names = sorted({name for name, sign, _ in (f.partition("=") for f in folders) if sign})
+    return [f"column {name} (of the names of folders)" for name in names]
 
 
 def _check_schema(
