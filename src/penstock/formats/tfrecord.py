@@ -103,7 +103,7 @@ class TFRecordSource:
     def locate(self, i: int) -> Located:
         """The images of the record and its label; other features are not part of an index."""
         file = self.records[int(self.file_of[i])]
-        if file.is_packed:
+        if file.is_gzipped:
             raise SourceError(f"{file.path.name} is compressed; pack it, or unpack it first")
         record = self._read_record(i)
         whole = self._make_sample(i, record)
@@ -158,7 +158,7 @@ def _find_files(path: Path) -> tuple[list[PlainFile], list[str]]:
     files, ignored = [], []
     for candidate in sorted(p for p in path.iterdir() if p.name[0] != "." and p.is_file()):
         file = PlainFile(candidate)
-        if file.is_packed or is_tfrecord(candidate):
+        if file.is_gzipped or is_tfrecord(candidate):
             files.append(file)
         else:
             ignored.append(candidate.name)
