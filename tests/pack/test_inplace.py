@@ -154,8 +154,7 @@ def test_tars_in_several_folders_are_one_data_set(tmp_path: Path, out: str | Non
     place = tmp_path / (out or "d")
     assert penstock.verify_dataset(place) == []
     assert [sample.key for sample in penstock.open_dataset(place)] == ["1", "2", "3"]
-    source = penstock.open_source(tmp_path / "d/{a,b}/t.tar")
-    assert list(source.files) == ["a/t.tar", "b/t.tar"]
+    assert penstock.open_source(tmp_path / "d/{a,b}/t.tar").names == ["1", "2", "3"]
 
 
 def test_an_index_made_with_relative_paths_is_good_from_any_folder(

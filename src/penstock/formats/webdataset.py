@@ -21,11 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceError
-from penstock.formats.data_files import find_files, find_root, has_suffix, name_below
+from penstock.formats.data_files import find_files, has_suffix
 from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.plain import PlainFile
-from penstock.formats.source import Located
 from penstock.formats.tar import Member, scan_tar
 from penstock.sample import Sample, field_name, is_video_field
 
@@ -126,12 +125,11 @@ def printable_key(key: str) -> str:
 
 @dataclass(frozen=True)
 class WebDatasetSource:
-    """A `PlacedSource` over tars. Members are kept as numbers, about 20 bytes each, besides the keys.
+    """A `Source` over tars. Members are kept as numbers, about 20 bytes each, besides the keys.
 
     Sample `i` has the members `starts[i]` to `starts[i + 1]`, each a row of (field, offset, size).
     """
 
-    root: Path
     tars: Sequence[PlainFile]
     names: Sequence[str]
     tar_of: np.ndarray
@@ -150,15 +148,6 @@ class WebDatasetSource:
         object.__setattr__(self, "sizes", before[self.starts[1:]] - before[self.starts[:-1]])
         object.__setattr__(self, "mtimes", mtimes)
 
-    @property
-    def files(self) -> Mapping[str, Sequence[int]]:
-        return {
-            name_below(self.root, tar.path): range(
-                *np.searchsorted(self.tar_of, [k, k + 1]).tolist()
-            )
-            for k, tar in enumerate(self.tars)
-        }
-
     def read(self, i: int) -> Sample:
         """The members of a sample, `cls` being its label as well."""
         tar = self.tars[int(self.tar_of[i])]
@@ -169,18 +158,6 @@ class WebDatasetSource:
             del fields[name + FRAMES]
         key = keep_key(printable_key(self.names[i]))
         return Sample(key, fields, parse_cls(key, fields.get("cls")), frames=frames)
-
-    def locate(self, i: int) -> Located:
-        """The sample, and where its members lie."""
-        tar = self.tars[int(self.tar_of[i])]
-        if tar.is_packed:
-            raise SourceError(f"{tar.path.name} is compressed; pack it, or unpack it first")
-        rows = self.members[self.starts[i] : self.starts[i + 1]].tolist()
-        sample = self.read(i)
-        offsets = {self.fields[number]: offset for number, offset, _ in rows}
-        return Located(
-            sample, name_below(self.root, tar.path), {name: offsets[name] for name in sample}
-        )
 
 
 def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
@@ -210,7 +187,6 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
         raise SourceError(f"{path}: no samples in its {len(tars)} tars")
     check_no_archives(path, numbers)
     return WebDatasetSource(
-        root=find_root(paths),
         tars=tars,
         names=names,
         tar_of=np.array(tar_of),
