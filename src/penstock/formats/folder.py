@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from penstock.errors import SourceError
-from penstock.formats.files import SUFFIXES, UNREADABLE, ImageFiles, is_folder, is_image_name
+from penstock.formats.files import UNREADABLE, ImageFiles, is_folder, is_image_name
+from penstock.sample import IMAGE_FIELDS
 
 
 def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
@@ -25,7 +26,7 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
     classes = sorted(e.name for e in os.scandir(root) if is_folder(e) and not _is_hidden(e.name))
     found, ignored = _list_images(root, classes)
     if not found:
-        raise SourceError(f"{root}: no image files ({', '.join(sorted(SUFFIXES))}) below it")
+        raise SourceError(f"{root}: no image files ({', '.join(sorted(IMAGE_FIELDS))}) below it")
     label_of = {name: label for label, name in enumerate(classes)}
     names = [name for name, _, _ in found]
     return ImageFiles(

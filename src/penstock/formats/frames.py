@@ -13,7 +13,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ import pyarrow as pa
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.keys import make_keys
 from penstock.formats.listing import PATH_COLUMNS
-from penstock.formats.names import printable
+from penstock.formats.names import is_below, printable
 from penstock.formats.sniff import sniff_image
 from penstock.sample import Sample
 
@@ -45,7 +45,7 @@ def has_frames(listing: Path) -> bool:
     with open(listing, encoding="utf-8-sig", errors="replace") as file:
         ids = [line.partition(";")[0].strip() for line in islice(file, 8)]
     roots = _list_roots(listing)
-    return any(_is_video(root / name) for name in ids if name for root in roots)
+    return any(_is_video(root / name) for name in filter(is_below, ids) for root in roots)
 
 
 def _is_video(folder: Path) -> bool:
@@ -134,8 +134,7 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
 
 
 def _check_id(listing: Path, number: int, name: str) -> str:
-    path = PurePosixPath(name)
-    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
+    if not is_below(name):
         raise SourceError(f"{listing}, line {number}: {name!r:.80} is not the name of a folder")
     return name
 

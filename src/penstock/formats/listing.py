@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles, is_image_name, stat_files
 from penstock.formats.listing_table import read_csv, read_json_lines
+from penstock.formats.names import is_below
 
 SUFFIXES = (".csv", ".jsonl", ".ndjson", ".tsv")
 PATH_COLUMNS = ("path", "file", "filename", "file_name")
@@ -75,8 +76,7 @@ def _values(table: pa.Table, column: str) -> list[Any]:
 
 def _check_path(listing: Path, row: int, value: object) -> str:
     text = str(value) if value is not None else ""
-    path = PurePosixPath(text)
-    if not text or "\0" in text or path.is_absolute() or ".." in path.parts:
+    if not is_below(text):
         raise SourceError(
             f"{listing}, row {row + 1}: {value!r} is not a path below the image folder"
         )
@@ -84,7 +84,7 @@ def _check_path(listing: Path, row: int, value: object) -> str:
         raise SourceError(
             f"{listing}, row {row + 1}: {value!r} does not have the suffix of an image"
         )
-    return str(path)
+    return str(PurePosixPath(text))
 
 
 def _check_unique(listing: Path, names: Sequence[str]) -> None:
