@@ -125,7 +125,7 @@ def test_json_lines_keep_the_types_that_json_has(flat: Path) -> None:
             "line 2: 12345678901234567890 does not fit",
         ),
         ('{"path": "b.jpg", "x": -9' + "9" * 5000 + "}", "line 2: -9{39} does not fit"),
-        ('{"path": "b.jpg", "x": 1, "x": 2}', "line 2: a name comes twice"),
+        ('{"path": "b.jpg", "x": 1, "x": 2}', "line 2: x is there twice"),
         ('["b.jpg"]', "line 2: it is a list, not an object"),
         ('{"path": ', "line 2: Expecting value"),
         ("[" * 100_000, "line 2: maximum recursion"),

@@ -27,6 +27,7 @@ from penstock.formats.names import printable
 from penstock.formats.pread import open_unchanged, pread_all
 from penstock.formats.sniff import sniff_image
 from penstock.formats.source import Located
+from penstock.formats.strict_json import parse_json
 from penstock.sample import Sample
 
 LABELS = "label2idx.json"
@@ -233,20 +234,10 @@ def _read_chunk(chunk: Chunk, number: int) -> Iterator[Video]:
 
 
 def _read_json(path: Path) -> Any:
-    """A JSON file without repeated keys, of which Python would keep the last in silence."""
-
-    def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for name, value in pairs:
-            if name in result:
-                raise ValueError(f"{printable(name)} is there twice")
-            result[name] = value
-        return result
-
     try:
         if path.stat().st_size > _MAX_META:
             raise SourceError(f"{path}: too large for metadata")
-        return json.loads(path.read_bytes(), object_pairs_hook=refuse_repeats)
+        return parse_json(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise SourceError(f"{path}: not readable JSON: {error!s:.200}") from None
 

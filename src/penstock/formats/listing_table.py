@@ -6,7 +6,6 @@ an empty text is null and nothing else is; JSON has types of its own, which are 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from penstock.errors import SourceError
+from penstock.formats.strict_json import parse_json
 
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _ODD = r"^(-?inf|nan)$"
@@ -116,18 +116,11 @@ def read_json_lines(path: Path) -> pa.Table:
 
 def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, object_pairs_hook=_make_dict, parse_int=_parse_integer)
+        row = parse_json(line, _parse_integer)
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}, line {number}: {error!s:.200}") from None
     if not isinstance(row, dict):
         raise SourceError(f"{path}, line {number}: it is a {type(row).__name__}, not an object")
-    return row
-
-
-def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise ValueError(f"a name comes twice among {[name for name, _ in pairs]}")
     return row
 
 
