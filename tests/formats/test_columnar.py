@@ -211,6 +211,8 @@ def test_a_state_that_does_not_fit_is_an_error(tmp_path: Path, state: str, reaso
 
 def test_one_of_several_saved_splits_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(SourceError, match="no folder of a split"):
+        open_source(tmp_path)
     for count, name in enumerate(("train", "test"), 1):
         (tmp_path / name).mkdir()
         (tmp_path / name / "state.json").write_text("{}")
@@ -218,7 +220,7 @@ def test_one_of_several_saved_splits_is_asked_for(tmp_path: Path) -> None:
         source = open_source(tmp_path if name == "train" else tmp_path / "test")
         assert len(source.names) == count
     for format in (None, "arrow"):
-        with pytest.raises(SourceError, match="2 splits: give one of .*/test, .*/train"):
+        with pytest.raises(SourceError, match="several splits: give one of .*/test, .*/train"):
             open_source(tmp_path, format=format)
 
 

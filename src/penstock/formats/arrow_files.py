@@ -100,10 +100,10 @@ def _find_files(path: Path) -> list[Path]:
 def _find_split(path: Path) -> Path:
     """The folder of the only split that `DatasetDict.save_to_disk` wrote. SourceError if there are several."""
     splits = sorted(state.parent for state in path.glob(f"*/{_STATE}"))
-    if len(splits) != 1:
-        raise SourceError(
-            f"{path}: {len(splits)} splits: give one of {', '.join(map(str, splits)) or 'them'}"
-        )
+    if not splits:
+        raise SourceError(f"{path}: no folder of a split, with a {_STATE}, in it")
+    if len(splits) > 1:
+        raise SourceError(f"{path}: several splits: give one of {', '.join(map(str, splits))}")
     return splits[0]
 
 
