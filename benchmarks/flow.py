@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 from claims import print_claim
+from cpu import cpu_seconds
 
 WORKERS = 2
 WARMUP = 400
@@ -54,27 +55,11 @@ def rate(items: Iterable[Any], warmup: int = WARMUP, left_out: int = WARMUP) -> 
     for _ in range(warmup):
         next(passed)
     count = TOTAL.pop() - warmup - left_out
-    cpu, began = read_cpu(), time.perf_counter()
+    cpu, began = cpu_seconds(), time.perf_counter()
     for _ in range(count):
         next(passed)
     seconds = time.perf_counter() - began
-    return count / seconds, (read_cpu() - cpu) / count * 1e6
-
-
-def read_cpu() -> float:
-    """Seconds that this process and its children have computed, ended ones included."""
-    total = 0.0
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/stat", encoding="ascii", errors="replace") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(entry) == os.getpid():
-            total += sum(map(int, fields[11:15]))
-        elif int(fields[1]) == os.getpid():
-            total += sum(map(int, fields[11:13]))
-    return total / os.sysconf("SC_CLK_TCK")
+    return count / seconds, (cpu_seconds() - cpu) / count * 1e6
 
 
 def run_penstock(items: int) -> Result:

@@ -15,7 +15,6 @@ import json
 import operator
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 from claims import print_claim
+from cpu import cpu_seconds
 from photos import unpack_photos
 
 import penstock
@@ -107,13 +107,6 @@ def collate(samples: list[tuple[np.ndarray, int]]) -> tuple[object, object]:
 
     images = torch.from_numpy(np.stack([image for image, _ in samples]))
     return images, torch.tensor([label for _, label in samples])
-
-
-def cpu_seconds() -> float:
-    own, children = (
-        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 @dataclass(frozen=True)

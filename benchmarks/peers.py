@@ -19,7 +19,6 @@ import contextlib
 import importlib.metadata
 import json
 import os
-import resource
 import signal
 import statistics
 import subprocess
@@ -32,6 +31,7 @@ from pathlib import Path
 
 from claims import print_claim
 from contenders import CONTENDERS, Batches
+from cpu import cpu_seconds
 
 SKIPPED = 2
 TIMEOUT = 120
@@ -102,14 +102,6 @@ def count(batches: Batches, images: int) -> Figures:
         done += next(batches)
     seconds = time.perf_counter() - start
     return {"rate": done / seconds, "cpu_ms": (cpu_seconds() - cpu) * 1e3 / done}
-
-
-def cpu_seconds() -> float:
-    """Of this process and those below it, also while they run, and of those that have ended."""
-    from penstock.workbench.watch.monitor import read_tree_cpu
-
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return read_tree_cpu(os.getpid()) + ended.ru_utime + ended.ru_stime
 
 
 def run_once(name: str, python: str, folder: Path, images: int) -> Figures | str:

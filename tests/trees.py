@@ -1,9 +1,12 @@
-"""Small image folders, and digests of what was made from them."""
+"""Small image folders, digests of what was made from them, and a disk that is full."""
 
 from __future__ import annotations
 
 import hashlib
+import resource
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from images import encode
@@ -42,3 +45,14 @@ def untar(shards: Path, target: Path) -> Path:
     for shard in sorted(shards.glob("*.tar")):
         subprocess.run(["tar", "xf", shard, "-C", target], check=True)
     return target
+
+
+@contextmanager
+def full_at(size: int) -> Iterator[None]:
+    """Files cannot be written beyond `size` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -17,7 +17,8 @@ from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.shrink import Shrink
 from penstock.pack.verify import Problem, verify_dataset
-from penstock.read.dataset import Dataset, open_dataset
+from penstock.read.dataset import Dataset
+from penstock.read.folder_cache import open_dataset
 from penstock.run.flow import Flow
 from penstock.sample import Sample
 from penstock.serve.batch import Batch

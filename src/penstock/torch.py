@@ -7,8 +7,11 @@ without a copy. Labels are int64 tensors.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +22,30 @@ from penstock.read.dataset import Dataset
 from penstock.serve import loader
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
-from penstock.serve.sampling import Mixture
+from penstock.serve.python_steps import Collate
+from penstock.serve.sampling import Mixture, Weights
+from penstock.serve.substitution import OnError
 
 try:
     import torch
 except ModuleNotFoundError:
     raise MissingExtraError("torch", "torch") from None
 
+from torch.utils import _pytree as pytree
+
 from penstock.serve.device import prefetch_to_device
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Loader", "fast_collate", "prefetch_to_device"]
 
 
+P = ParamSpec("P")
+
 _ELSEWHERE = {
     "batch_sampler": "give batch_size, shuffle and weights",
+    "dataset": "give source, the path of the data",
     "generator": "give seed",
     "multiprocessing_context": "give start_method",
     "persistent_workers": "leave it out",
@@ -46,28 +59,83 @@ _ELSEWHERE = {
 """What DataLoader takes, and what to do here instead."""
 
 
+class Options(TypedDict, total=False):
+    """Those of `penstock.Loader`, whose defaults they have."""
+
+    shuffle: bool
+    transform: Any
+    collate_fn: Collate | None
+    num_workers: int | None
+    seed: int
+    drop_last: bool
+    exact: bool | None
+    fields: Sequence[str]
+    weights: Weights
+    on_error: OnError
+    window: int | str | None
+    rank: int | None
+    world_size: int | None
+    threads: int | None
+    prefetch: int
+    start_method: str | None
+
+
+def _explain_arguments(init: Callable[P, None]) -> Callable[P, None]:
+    """Says what to give in place of a DataLoader's arguments, before Python misses others; `help` shows all options."""
+
+    @wraps(init)
+    def checked(*arguments: P.args, **options: P.kwargs) -> None:
+        for name in options:
+            if name in _ELSEWHERE:
+                raise TypeError(
+                    f"Loader has no {name}, unlike torch's DataLoader: {_ELSEWHERE[name]}"
+                )
+        init(*arguments, **options)
+
+    checked.__signature__ = _list_options(signature(init))  # type: ignore[attr-defined]
+    return checked
+
+
+def _list_options(own: Signature) -> Signature:
+    """A signature with the options of `penstock.Loader` in place of `**options`."""
+    parameters = {**signature(loader.Loader.__init__).parameters, **own.parameters}
+    listed = (p for p in parameters.values() if p.kind is not Parameter.VAR_KEYWORD)
+    return own.replace(parameters=list(listed))
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """What programs look for in torch's DistributedSampler.
+
+    Its length is that of a rank's part of an epoch: times the world size, that is no less than all samples
+    unless the last are dropped.
+    """
+
+    set_epoch: Callable[[int], None]
+    samples: int
+
+    def __len__(self) -> int:
+        return self.samples
+
+
 class Loader(loader.Loader):
     """`penstock.Loader` with tensors for arrays. See there for its arguments and guarantees."""
 
     _tensors = True
 
+    @_explain_arguments
     def __init__(
         self,
         source: str | os.PathLike[str] | Dataset | Mixture,
         batch_size: int,
         *,
         device: torch.device | str | None = None,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> None:
         """
         device: where batches go. On a GPU they are copied from pinned memory on a stream of their own, one
             batch ahead, as bytes, and normalised there; on the CPU the core normalises.
         """
-        for name in options:
-            if name in _ELSEWHERE:
-                raise TypeError(
-                    f"Loader has no {name}, unlike torch's DataLoader: {_ELSEWHERE[name]}"
-                )
         super().__init__(source, batch_size, **options)
         self._arguments["device"] = device
         self.device = torch.device("cpu" if device is None else device)
@@ -76,8 +144,7 @@ class Loader(loader.Loader):
             self._pipeline = self._pipeline.leave_bytes()
 
     def _make_memory(self) -> LoaderMemory:
-        pins = self.device.type == "cuda"
-        return LoaderMemory(_allocate_pinned if pins else None)
+        return LoaderMemory(_allocate_pinned if self.pin_memory else None)
 
     def __str__(self) -> str:
         place = (
@@ -100,9 +167,38 @@ class Loader(loader.Loader):
         return batch.replace(tuple(_to_tensors(value, self._output.dtype) for value in batch))
 
     @property
-    def sampler(self) -> Loader:
-        """For frameworks that call `loader.sampler.set_epoch(epoch)`."""
-        return self
+    def num_workers(self) -> int:
+        """Processes that an iteration starts: none where Python has nothing to do."""
+        return self._num_workers if self._in_python else 0
+
+    @property
+    def collate_fn(self) -> Collate | None:
+        """The one that was given."""
+        return self._collate_fn
+
+    @property
+    def pin_memory(self) -> bool:
+        """Whether batches come from pinned memory."""
+        return self.device.type == "cuda"
+
+    @property
+    def sampler(self) -> Sampler:
+        """For programs that call `loader.sampler.set_epoch(epoch)`, or ask how long it is."""
+        samples = self._epochs.split.count_samples(len(self._epochs.sampling))
+        return Sampler(self.set_epoch, samples)
+
+
+def _take_apart(batch: Batch) -> tuple[list[Any], Batch]:
+    """The values of a batch, and it without them: so it equals any other, as trees of one structure must."""
+    return list(batch), batch.replace(())
+
+
+def _put_together(values: Iterable[Any], rest: Batch) -> Batch:
+    return rest.replace(tuple(values))
+
+
+if Batch not in pytree.SUPPORTED_NODES:  # this module may be loaded again
+    pytree.register_pytree_node(Batch, _take_apart, _put_together)
 
 
 def fast_collate(samples: Sequence[tuple[Any, int]]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from trees import make_folder
+from trees import full_at, make_folder
 
 
 def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -105,13 +105,29 @@ def test_show_draws_a_contact_sheet(packed: Path, tmp_path: Path) -> None:
     assert colours is not None and len(colours) > 100
 
 
+def test_a_sheet_that_does_not_fit_on_the_disk_leaves_the_one_before(
+    packed: Path, tmp_path: Path
+) -> None:
+    sheet = tmp_path / "sheet.png"
+    sheet.write_bytes(b"before")
+    with full_at(100):
+        result = penstock("show", packed, "-o", sheet)
+    assert (result.returncode, result.stderr) == (
+        2,
+        f"penstock: [Errno 27] File too large: '{sheet}'\n",
+    )
+    assert sheet.read_bytes() == b"before"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("info", "nowhere"), "nowhere: no such data set"),
+        (("verify", "nowhere"), "nowhere: no such data set"),
         (("pack", "nowhere", "out"), "nowhere: no such file or directory"),
         (("pack", "x", "out", "--shard-size", "many"), "'many' is not a size"),
-        (("pack", "x", "out", "--resize-short", "0"), "short is 0"),
+        (("pack", "x", "out", "--resize-short", "0"), "Invalid value for '--resize-short'"),
+        (("pack", "x", "out", "--channels", "rgb"), "--channels is of arrays that --encode"),
     ],
 )
 def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> None:

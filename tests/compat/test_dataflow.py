@@ -372,6 +372,7 @@ def test_map_and_batch_has_a_default_buffer() -> None:
 def test_speed_and_printing(capsys: pytest.CaptureFixture[str]) -> None:
     speed = tp.TestDataSpeed(numbers(20), size=10, warmup=2).start()
     assert speed.stages[0].items == 10
+    assert capsys.readouterr().out == f"{speed}\n"
     ds = tp.PrintData(tp.DataFromList([[np.zeros((2, 3)), 7]], shuffle=False))
     assert len(list(ds)) == len(list(ds)) == 1
     assert capsys.readouterr().out.count("array float64[2, 3] from 0.0 to 0.0") == 1

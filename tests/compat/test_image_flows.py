@@ -55,6 +55,12 @@ def test_images_from_files_are_those_of_the_original(
     assert np.array_equal(image, expected)
 
 
+def test_the_side_of_images_from_files_may_be_numpys_integer(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(encode(8, 9))
+    ((image,),) = tp.ImageFromFile([str(tmp_path / "a.jpg")], resize=np.int64(4))
+    assert image.shape == (4, 4, 3)
+
+
 def test_images_from_files_that_are_none_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"no")
     with pytest.raises(WorkerError, match=r"a\.jpg is not an image"):

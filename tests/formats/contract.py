@@ -96,7 +96,7 @@ class SourceContract:
 
     def test_located_fields_are_the_bytes_at_their_place(self, source: Source) -> None:
         if not isinstance(source, PlacedSource):
-            pytest.skip("this layout is not indexed in place")
+            pytest.skip("this layout is not indexed in place, or not by its source")
         for file, rows in source.files.items():
             for i in rows:
                 located = source.locate(i)

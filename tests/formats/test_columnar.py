@@ -16,6 +16,7 @@ from formats.making import make_table, photos, write_arrow, write_parquet, write
 from penstock import open_dataset, pack_dataset
 from penstock.errors import PenstockError, SourceChangedError, SourceError
 from penstock.formats.arrow_files import open_arrow
+from penstock.formats.detect import open_source
 from penstock.formats.parquet import open_parquet
 from penstock.formats.webdataset import open_webdataset
 
@@ -206,6 +207,21 @@ def test_a_state_that_does_not_fit_is_an_error(tmp_path: Path, state: str, reaso
     (tmp_path / "x/state.json").write_text(state)
     with pytest.raises(SourceError, match=f"state.json: .*{reason}"):
         open_arrow(tmp_path / "x")
+
+
+def test_one_of_several_saved_splits_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(SourceError, match="no folder of a split"):
+        open_source(tmp_path)
+    for count, name in enumerate(("train", "test"), 1):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state.json").write_text("{}")
+        write_arrow(tmp_path / name / "data-00000-of-00001.arrow", photos(count))
+        source = open_source(tmp_path if name == "train" else tmp_path / "test")
+        assert len(source.names) == count
+    for format in (None, "arrow"):
+        with pytest.raises(SourceError, match="several splits: give one of .*/test, .*/train"):
+            open_source(tmp_path, format=format)
 
 
 def test_a_table_without_images_is_an_error(tmp_path: Path) -> None:

@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 
 from formats.fixtures import FIXTURES
-from formats.making import make_example, photos, write_arrow, write_parquet, write_tfrecord
+from formats.making import (
+    make_example,
+    photos,
+    write_arrow,
+    write_parquet,
+    write_tfrecord,
+)
 from penstock.errors import SourceError
+from penstock.formats import detect
 from penstock.formats.detect import OPENERS, find_format, open_source
+from penstock.formats.folder import walk_files
 
 
 @pytest.mark.parametrize(
@@ -65,6 +73,67 @@ def test_classes_beside_the_tars_they_came_in_are_an_image_folder(tmp_path: Path
         (tmp_path / name / "a.JPEG").write_bytes(photos(1)[0])
         (tmp_path / f"{name}.tar").write_bytes(b"")
     assert find_format(tmp_path)[0] == "folder"
+
+
+@pytest.mark.parametrize("data", ["shard-0.tar", "n01.tar", "extra.tar.zst", "x.lmdb", "x.parquet"])
+def test_data_beside_folders_of_images_are_not_guessed_at(tmp_path: Path, data: str) -> None:
+    for name in [f"empty{k:02d}" for k in range(10)] + ["n02/deep/er"]:
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "n02/deep/er/a.jpg").write_bytes(photos(1)[0])
+    assert find_format(tmp_path)[0] == "folder"
+    (tmp_path / data).touch()
+    with pytest.raises(SourceError, match=f"both {data} and folders .*--format folder"):
+        open_source(tmp_path)
+    assert len(open_source(tmp_path, format="folder").names) == 1
+
+
+def test_an_image_folder_is_found_without_walking_through_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for k in range(5):
+            (tmp_path / name / f"{k}.jpg").touch()
+    walked = []
+    monkeypatch.setattr(
+        detect, "walk_files", lambda path: (walked.append(x) or x for x in walk_files(path))
+    )
+    assert find_format(tmp_path)[0] == "folder"
+    assert len(walked) == 1
+
+
+def test_parquet_files_in_a_folder_of_any_name_are_found(tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    write_parquet(tmp_path / "mnist/train-00000-of-00001.parquet", photos(2))
+    assert len(open_source(tmp_path).names) == 2
+    write_parquet(tmp_path / "mnist/test-00000-of-00001.parquet", photos(1))
+    with pytest.raises(SourceError, match=r"several splits \(test, train\)"):
+        open_source(tmp_path)
+
+
+@pytest.mark.parametrize("heading", ["ClassId;SignName;Note", "ClassId;SignName"])
+def test_a_table_of_classes_beside_them_is_no_list_of_videos(tmp_path: Path, heading: str) -> None:
+    for name in "01":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.jpg").write_bytes(photos(1)[0])
+    (tmp_path / "classes.csv").write_text(f"{heading}\n{heading.replace('ClassId', '14')}\n")
+    assert len(open_source(tmp_path).names) == 2
+
+
+def test_a_file_that_a_folder_was_judged_by_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(photos(1)[0])
+    (tmp_path / "GT.csv").write_text("Filename;Width;ClassId\na.jpg;24;0\n")
+    with pytest.raises(SourceError, match="taken for a listing .*GT.csv; --format says otherwise"):
+        open_source(tmp_path)
+    assert len(open_source(tmp_path, format="folder").names) == 1
+
+
+def test_a_list_of_videos_is_one_if_some_of_them_are_missing(tmp_path: Path) -> None:
+    (tmp_path / "frames/8").mkdir(parents=True)
+    (tmp_path / "frames/8/1.jpg").write_bytes(photos(1)[0])
+    (tmp_path / "list.csv").write_text("7;a\n8;b\n")
+    with pytest.raises(SourceError, match="no folder 7 beside it.*taken for a frames layout"):
+        open_source(tmp_path)
 
 
 def test_several_databases_in_a_folder_are_not_guessed_at(shared: Path) -> None:

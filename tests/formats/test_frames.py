@@ -59,6 +59,7 @@ def test_a_number_with_zeros_before_it_is_a_name(tmp_path: Path) -> None:
         ("../x;a\n", "line 1: '../x' is not the name of a folder"),
         ("7;a\n9;b\n", "9: No such file"),
         ("7;a;b\n", "7 has 3 entries"),
+        ('7;"a\n8;b\n', "after 0 ids: .*are its quotes closed"),
         (";\n", "is not the name of a folder"),
     ],
 )

@@ -125,12 +125,13 @@ def test_json_lines_keep_the_types_that_json_has(flat: Path) -> None:
             "line 2: 12345678901234567890 does not fit",
         ),
         ('{"path": "b.jpg", "x": -9' + "9" * 5000 + "}", "line 2: -9{39} does not fit"),
-        ('{"path": "b.jpg", "x": 1, "x": 2}', "line 2: a name comes twice"),
+        ('{"path": "b.jpg", "x": 1, "x": 2}', "line 2: x is there twice"),
         ('["b.jpg"]', "line 2: it is a list, not an object"),
         ('{"path": ', "line 2: Expecting value"),
         ("[" * 100_000, "line 2: maximum recursion"),
         ('{"path": "b.jpg", "x": "1"}', "the values of 'x' have no common type"),
         ('{"path": "b.jpg", "y": "\\ud800"}', "'y' have no common type"),
+        ('{"path": "b.jpg", "\\ud800": 1}', r"the name '\\ud800' is not text"),
         ('{"path": "\xff.jpg"}', "not all UTF-8"),
     ],
     ids=lambda text: text[:30],
@@ -140,6 +141,31 @@ def test_mistakes_in_json_lines_are_named(flat: Path, line: str, reason: str) ->
     (flat / "list.jsonl").write_bytes(text.encode("latin-1"))
     with pytest.raises(SourceError, match=reason):
         open_listing(flat / "list.jsonl")
+
+
+@pytest.mark.parametrize("end", ["\nc.jpg,cat,fine\n", "", "\n"])
+@pytest.mark.parametrize("cell", ['"never closed', '"', '"5"" and'])
+def test_a_quote_that_is_never_closed_is_an_error_that_names_its_line(
+    flat: Path, cell: str, end: str
+) -> None:
+    (flat / "list.csv").write_text(f'path,label,note\na.jpg,cat,"fine"\nb.jpg,dog,{cell}{end}')
+    with pytest.raises(SourceError, match="list.csv, line 3: a quote that is never closed"):
+        open_listing(flat / "list.csv")
+
+
+def test_quotes_that_open_nothing_are_text(flat: Path) -> None:
+    (flat / "list.csv").write_text('path,note\na.jpg,5" pipe\nb.jpg,"a ""\nb"\nc.jpg,""')
+    notes = [row["note"] for row in open_listing(flat / "list.csv").rows]
+    assert notes == ['5" pipe', 'a "\nb', None]
+
+
+def test_a_cell_may_have_megabytes(flat: Path) -> None:
+    long = "y" * (3 << 20)
+    (flat / "list.csv").write_text(f"path,note\na.jpg,{long}\nb.jpg,{long}\n")
+    assert [len(row["note"]) for row in open_listing(flat / "list.csv").rows] == [3 << 20] * 2
+    (flat / "list.csv").write_text(f"path,note\na.jpg,{long * 12}\n")
+    with pytest.raises(SourceError, match="a row of more than 16 MiB"):
+        open_listing(flat / "list.csv")
 
 
 def test_two_listings_in_a_folder_are_ambiguous(flat: Path) -> None:
@@ -162,6 +188,30 @@ def test_text_that_is_not_utf8_is_an_error_that_names_the_column(flat: Path, col
     (flat / "list.csv").write_bytes(f"path,{column}\na.jpg,änn\nb.jpg,bob\n".encode("latin-1"))
     with pytest.raises(SourceError, match=rf"\['{column}'\] are not all UTF-8"):
         open_listing(flat / "list.csv")
+
+
+@pytest.mark.parametrize("labels", [(" 0", " 1", " 10"), ("0", " 1", "2"), ("cat", "cat ", "dog")])
+def test_spaces_around_a_label_are_an_error(flat: Path, labels: tuple[str, ...]) -> None:
+    rows = [f"{name}.jpg,{label}\n" for name, label in zip("abc", labels, strict=True)]
+    (flat / "list.csv").write_text("path,label\n" + "".join(rows))
+    with pytest.raises(SourceError, match="the label '.*' has spaces around it"):
+        open_listing(flat / "list.csv")
+
+
+@pytest.mark.parametrize("name", ["list.CSV", "list.Tsv", "list.JSONL"])
+def test_suffixes_may_be_in_capitals(flat: Path, name: str) -> None:
+    rows = {".csv": "path,x\na.jpg,1\n", ".tsv": "path\tx\na.jpg\t1\n"}
+    text = rows.get(name[-4:].lower(), '{"path": "a.jpg", "x": 1}\n')
+    (flat / name).write_text(text)
+    for path in (flat, flat / name):
+        for format in (None, "listing"):
+            assert open_source(path, format=format).rows == [{"x": 1}]
+
+
+def test_another_suffix_is_an_error_that_names_those_that_are_read(flat: Path) -> None:
+    (flat / "list.txt").write_text("path,label\na.jpg,1\n")
+    with pytest.raises(SourceError, match="a listing is .csv, .tsv, .jsonl or .ndjson"):
+        open_source(flat / "list.txt", format="listing")
 
 
 def test_a_missing_file_is_named_when_it_is_read(flat: Path) -> None:

@@ -20,7 +20,8 @@ from formats.making import photos
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.datapoint import make_sample
 from penstock.formats.detect import find_format
-from penstock.formats.lmdb import find_bytes, open_lmdb
+from penstock.formats.lmdb import open_lmdb
+from penstock.formats.source import find_bytes
 from penstock.formats.unified_doc import open_unified_doc
 
 IMAGES = [

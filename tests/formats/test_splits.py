@@ -36,6 +36,9 @@ from penstock.formats.splits import find_split
         ("dev-kit/train/0.parquet", "dev train"),
         ("default/0000.parquet", ""),
         ("latest-trains.tar", ""),
+        ("trainA.parquet", "train"),
+        ("imagenetVal-0.tar", "validation"),
+        ("TRAINING_0.tar", "train"),
     ],
 )
 def test_a_name_says_its_split(name: str, split: str) -> None:
@@ -113,3 +116,14 @@ def test_a_pattern_of_other_files_says_what_patterns_are_for(tmp_path: Path) -> 
 def test_a_file_that_is_named_like_a_pattern_is_that_file(tmp_path: Path) -> None:
     write_tar(tmp_path / "a[1].tar", {"a.jpg": photos(1)[0]})
     assert len(open_source(tmp_path / "a[1].tar").names) == 1
+
+
+def test_folders_that_are_there_are_no_part_of_a_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "set[1]/x").mkdir(parents=True)
+    write_numbered_tar(tmp_path / "set[1]/x/a-0.tar", photos(1))
+    write_numbered_tar(tmp_path / "set[1]/x/a-1.tar", photos(2))
+    monkeypatch.chdir(tmp_path)
+    for pattern in ("set[1]/x/a-*.tar", "set[1]/*/a-?.tar", tmp_path / "set[1]/x/a-[01]*"):
+        assert len(open_source(pattern).names) == 3

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from formats.making import make_example, photos, write_tfrecord
 from penstock.errors import SourceError
-from penstock.formats.tfrecord import is_tfrecord, open_tfrecord, parse_example
+from penstock.formats.tf_example import parse_example
+from penstock.formats.tfrecord import is_tfrecord, open_tfrecord
 
 
 def write(tmp_path: Path, *examples: dict[str, object]) -> Path:

@@ -128,6 +128,17 @@ def test_a_folder_with_tars_that_cannot_be_read_is_refused(tmp_path: Path) -> No
     assert len(open_source(tmp_path / "{x}.tar").names) == 1
 
 
+@pytest.mark.parametrize("name", ["y.tar.zst", "y.tar.bz2", "Y.TAR.XZ"])
+@pytest.mark.parametrize("format", [None, "webdataset"])
+def test_a_tar_that_cannot_be_read_is_refused_however_it_is_named(
+    tmp_path: Path, name: str, format: str | None
+) -> None:
+    (tmp_path / name).write_bytes(b"\x28\xb5\x2f\xfd" * 200)
+    for path in (tmp_path, tmp_path / name, tmp_path / f"{name[:4]}*"):
+        with pytest.raises(SourceError, match=f"{name}: such compressed tars are not read"):
+            open_source(path, format=format)
+
+
 def test_a_tar_of_tars_is_refused(tmp_path: Path) -> None:
     inner = write_tar(tmp_path / "n01.tar", {"1.jpg": photos(1)[0]}).read_bytes()
     outer = write_tar(tmp_path / "train.tar", {"n01.tar": inner, "n02.tar": inner})

@@ -7,7 +7,6 @@ import gc
 import hashlib
 import json
 import pickle
-import resource
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +26,7 @@ from penstock import (
     pack_dataset,
 )
 from penstock.formats.source import Source
-from trees import file_bytes
+from trees import file_bytes, full_at
 
 
 def packed(source: Source | Path, folder: Path) -> Any:
@@ -96,6 +95,22 @@ def test_gulp_to_gulp_keeps_every_frame_label_and_id(shared: Path, tmp_path: Pat
     assert read_gulp(tmp_path / "out") == original
     labels = json.loads((tmp_path / "out/label2idx.json").read_text())
     assert labels == json.loads((shared / "fixtures/gulp/label2idx.json").read_text())
+
+
+@pytest.mark.parametrize("to", ["folder", "gulp", "lmdb", "webdataset"])
+def test_a_label_may_be_numpys_integer(tmp_path: Path, to: str) -> None:
+    pair = [Sample(f"k{i}", {"jpg": encode(8, 8)}, label=np.int64(i)) for i in range(2)]
+    export_samples(pair, tmp_path / f"out.{to}", to=to)
+    again = samples(open_source(tmp_path / f"out.{to}"))
+    assert [sample.label for sample in again] == [0, 1]
+
+
+@pytest.mark.parametrize("label", [-1, 1 << 31])
+def test_gulp_refuses_a_label_that_no_gulp_can_have(tmp_path: Path, label: int) -> None:
+    sample = Sample("k", {"jpg": encode(8, 8)}, label=label)
+    with pytest.raises(PackError, match=f"k: its label is {label}; a gulp has labels from 0 to"):
+        export_samples([sample], tmp_path / "out", to="gulp")
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("to", ["gulp", "folder"])
@@ -200,7 +215,7 @@ def test_webdataset_to_webdataset_is_read_by_webdataset_itself(
 def test_a_tar_that_is_full_is_followed_by_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pack.to_webdataset._SHARD_SIZE", 4096)
+    monkeypatch.setattr("penstock.pack.to_webdataset.DEFAULT_SHARD_SIZE", 4096)
     many = [Sample(f"{i}", {"jpg": encode(8, 8)}, i) for i in range(7)]
     export_samples(many, tmp_path / "out", to="webdataset")
     source = open_source(tmp_path / "out")
@@ -231,6 +246,15 @@ def test_nothing_is_left_of_an_export_that_fails(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError, match="no more"):
             export_samples(broken(), tmp_path / "out", to=to)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_an_empty_folder_leads_to_what_is_exported(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    sample = Sample("a/k", {"jpg": encode(8, 8)}, label=0)
+    assert export_samples([sample], tmp_path / "link", to="folder", classes=["a"]) == 1
+    assert (tmp_path / "link").is_symlink()
+    assert list(file_bytes(tmp_path / "empty")) == ["a/k.jpg"]
 
 
 def test_a_taken_name_is_refused(tmp_path: Path) -> None:
@@ -300,6 +324,13 @@ def test_what_json_has_no_number_for_is_null_in_json_and_kept_in_the_index(tmp_p
     assert dataset.index["angle"].to_pylist() == [0.5, float("inf")]
 
 
+def test_numpys_numbers_in_columns_are_numbers_in_json(tmp_path: Path) -> None:
+    columns = {"n": np.int64(3), "x": [np.float32(1.5), np.float32("inf")], "b": np.True_}
+    export_samples([Sample("k", {"bin": b"x"}, columns=columns)], tmp_path / "o", to="webdataset")
+    found = open_source(tmp_path / "o").read(0)["json"]
+    assert json.loads(found) == {"n": 3, "x": [1.5, None], "b": True}
+
+
 def test_a_folder_has_its_empty_and_its_hidden_classes_too(tmp_path: Path) -> None:
     hidden = Sample(".foo/.1", {"jpg": encode(8, 8)}, 1)
     export_samples([hidden], tmp_path / "out", to="folder", classes=["", ".foo", "empty"])
@@ -310,13 +341,20 @@ def test_a_folder_has_its_empty_and_its_hidden_classes_too(tmp_path: Path) -> No
 
 def test_a_database_that_cannot_be_written_is_an_error_that_says_why(tmp_path: Path) -> None:
     pytest.importorskip("lmdb")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(PackError, match="the LMDB database cannot be written: mdb_"):
-            export_samples([Sample("k", {"bin": bytes(200_000)})], tmp_path / "x", to="lmdb")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    sample = Sample("k", {"bin": bytes(200_000)})
+    said = "the LMDB database cannot be written: mdb_"
+    with full_at(100_000), pytest.raises(PackError, match=said):
+        export_samples([sample], tmp_path / "x", to="lmdb")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("to", ["folder", "gulp", "webdataset", "lmdb"])
+def test_a_full_disk_is_an_error_that_names_the_output(tmp_path: Path, to: str) -> None:
+    if to == "lmdb":
+        pytest.importorskip("lmdb")
+    sample = Sample("k", {"jpg": encode(300, 300, seed=1) + bytes(200_000)}, 0)
+    with full_at(100_000), pytest.raises((OSError, PackError), match=str(tmp_path)):
+        export_samples([sample], tmp_path / "x", to=to)
     assert list(tmp_path.iterdir()) == []
 
 

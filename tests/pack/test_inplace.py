@@ -15,6 +15,7 @@ import penstock
 from formats.making import photos, write_tar
 from penstock.errors import PackError, SourceError
 from penstock.pack.durable import write_durable
+from trees import full_at
 
 
 def expected_samples(folder: Path) -> list[tuple[str, dict[str, str]]]:
@@ -153,8 +154,7 @@ def test_tars_in_several_folders_are_one_data_set(tmp_path: Path, out: str | Non
     place = tmp_path / (out or "d")
     assert penstock.verify_dataset(place) == []
     assert [sample.key for sample in penstock.open_dataset(place)] == ["1", "2", "3"]
-    source = penstock.open_source(tmp_path / "d/{a,b}/t.tar")
-    assert list(source.files) == ["a/t.tar", "b/t.tar"]
+    assert penstock.open_source(tmp_path / "d/{a,b}/t.tar").names == ["1", "2", "3"]
 
 
 def test_an_index_made_with_relative_paths_is_good_from_any_folder(
@@ -235,6 +235,13 @@ def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(
     monkeypatch.setattr(os, "replace", note_rename)
     write_durable(tmp_path / "x", b"data")
     assert calls == ["file", "rename", "folder"]
+
+
+def test_a_full_disk_is_an_error_that_names_the_index_and_leaves_nothing(tmp_path: Path) -> None:
+    tar = tar_of(tmp_path / "a.tar", "x", "y")
+    with full_at(100), pytest.raises(OSError, match=str(tmp_path / "index" / "a.arrow")):
+        penstock.index_dataset(tar, out=tmp_path / "index")
+    assert list(tmp_path.iterdir()) == [tar]
 
 
 def test_a_file_that_cannot_get_its_name_leaves_no_temporary(tmp_path: Path) -> None:

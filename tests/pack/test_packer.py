@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -237,6 +238,22 @@ def test_wrong_options_are_value_errors_that_name_them(
 ) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         penstock.pack_dataset(folder, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+
+
+def test_numbers_may_be_numpys_integers(folder: Path, tmp_path: Path) -> None:
+    options = {"seed": 3, "shard_size": 4000}
+    shrink = {"short": 20, "longest": 30, "quality": 80}
+    for name, kind in (("python", int), ("numpy", np.int64)):
+        given = {option: kind(value) for option, value in options.items()}
+        smaller = penstock.Shrink(**{option: kind(value) for option, value in shrink.items()})
+        penstock.pack_dataset(folder, tmp_path / name, **given, shrink=smaller)
+    assert digests(tmp_path / "numpy") == digests(tmp_path / "python")
+
+
+def test_a_number_that_is_not_whole_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"seed is 1\.5; it must be a whole number"):
+        penstock.pack_dataset(folder, tmp_path / "packed", seed=1.5)  # type: ignore[arg-type]
+    assert not (tmp_path / "packed").exists()
 
 
 def test_a_class_whose_name_is_not_utf8_is_packed_and_read(tmp_path: Path) -> None:

@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochs import Job, jobs, make_runs, windowed_jobs
-from penstock.plan import Shuffle, Split, find_runs, plan_epoch, schedule_runs
+from penstock.plan import RunSchedule, Shuffle, Split, find_runs, plan_epoch, schedule_runs
+
+
+def find_alive(schedule: RunSchedule, step: int) -> np.ndarray:
+    """The runs that must be in memory in this step."""
+    return schedule.runs[(schedule.first <= step) & (schedule.last >= step)]
 
 
 @given(jobs(), st.data(), st.sampled_from(["drop", "short"]))
@@ -33,10 +38,10 @@ def test_reading_what_is_needed_and_dropping_what_is_released_leaves_what_is_ali
 ) -> None:
     schedule, memory = schedule_runs(plan := job.plan(last="short")), set()
     for t in range(len(plan)):
-        memory |= set(schedule.needed_at(t).tolist())
-        assert memory == set(schedule.alive_at(t).tolist())
+        memory |= set(schedule.runs[schedule.first == t].tolist())
+        assert memory == set(find_alive(schedule, t).tolist())
         assert memory >= set(find_runs(plan.runs, plan.step(t).rows).tolist())
-        memory -= set(schedule.released_at(t).tolist())
+        memory -= set(schedule.runs[schedule.last == t].tolist())
     assert not memory
 
 
@@ -44,7 +49,7 @@ def count_alive(job: Job, rank: int, world_size: int) -> list[int]:
     """Entries in the runs that are alive, step by step."""
     schedule = schedule_runs(plan := job.plan(rank, world_size, "drop"))
     held = np.diff(np.searchsorted(job.entries, job.runs))
-    return [int(held[schedule.alive_at(t)].sum()) for t in range(len(plan))]
+    return [int(held[find_alive(schedule, t)].sum()) for t in range(len(plan))]
 
 
 @given(windowed_jobs(), st.data())
@@ -67,7 +72,7 @@ def test_typical_memory_is_the_window_a_batch_and_two_runs_a_lane() -> None:
 def test_without_shuffle_a_run_or_two_are_alive() -> None:
     plan = plan_epoch(make_runs([50] * 100), Split(20))
     schedule = schedule_runs(plan)
-    assert max(len(schedule.alive_at(t)) for t in range(len(plan))) == 2
+    assert max(len(find_alive(schedule, t)) for t in range(len(plan))) == 2
     assert schedule.runs.tolist() == list(range(100))
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import pickle
@@ -7,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -117,6 +119,29 @@ def test_an_index_that_is_bad_among_others_is_named(packed: Path, damage: bytes)
     path.unlink()
     with pytest.raises(penstock.CorruptError, match=f"{path}: the index is missing"):
         penstock.open_dataset(packed).read_index()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EMFILE, "Failed to open local file"), "Too many open files: '{path}'"),
+        (
+            pa.ArrowException("Failed to launch worker thread"),
+            "{path}: the index cannot be read now",
+        ),
+    ],
+)
+def test_an_index_that_the_machine_cannot_read_now_is_not_called_damaged(
+    packed: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def fail(path: Path) -> pa.Table:
+        raise error
+
+    monkeypatch.setattr(index, "_map", fail)
+    said = said.format(path=packed / "shard-000000.arrow")
+    with pytest.raises(OSError, match=said):
+        penstock.open_dataset(packed).read_index()
+    assert said in str(penstock.verify_dataset(packed)[0])
 
 
 def test_an_index_leaves_no_file_open_and_outlives_its_replacement(packed: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_building_on_a_flow_leaves_it_as_it_was() -> None:
     assert list(flow) == [0, 1, 2, 3]
 
 
-def test_speed_measures_each_stage_after_its_warm_up(capfd: pytest.CaptureFixture[str]) -> None:
+def test_speed_measures_each_stage_after_its_warm_up() -> None:
     flow = Flow.of(range(200)).map(make_image).batch(10)
     speed = flow.speed(size=10, warmup=5)
     assert [row.stage for row in speed.stages] == [
@@ -51,7 +52,6 @@ def test_speed_measures_each_stage_after_its_warm_up(capfd: pytest.CaptureFixtur
     assert speed.megabytes_per_second == pytest.approx(
         speed.stages[2].bytes / 1e6 / speed.stages[2].seconds
     )
-    assert "items/s" in capfd.readouterr().err
     assert str(speed).splitlines()[0].split() == [
         "up",
         "to",
@@ -68,6 +68,21 @@ def test_speed_of_a_flow_shorter_than_the_warm_up_says_so() -> None:
     speed = Flow.of(range(3)).speed(size=10, warmup=5, stages=False, progress=False)
     assert speed.stages[0].items == 3 and not speed.stages[0].warmed_up
     assert "ended within the warm-up" in str(speed)
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_bar_is_drawn_where_somebody_looks(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    looks: bool,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: looks)
+    Flow.of(range(9)).speed(5, 2)
+    drawn = capsys.readouterr().err
+    assert ("of(range)" in drawn) == looks and bool(drawn) == looks
+    Flow.of(range(9)).save(tmp_path / "out")
+    assert ("saving" in capsys.readouterr().err) == looks
 
 
 def test_speed_does_not_move_the_flow() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import resource
 from collections import namedtuple
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
 def test_all_items_are_saved_by_several_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.run.lmdb.COMMIT_EVERY", 3)
+    monkeypatch.setattr("penstock.pack.to_lmdb._COMMIT_EVERY", 3)
     assert Flow.of(range(10)).save(tmp_path / "x.lmdb") == 10
     assert list(Flow.load(tmp_path / "x.lmdb")) == list(range(10))
 
@@ -180,9 +181,20 @@ def test_the_folders_above_are_made_as_for_a_data_set(tmp_path: Path) -> None:
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "x.lmdb").write_bytes(b"precious")
-    with pytest.raises(SourceError, match="exists"):
+    with pytest.raises(PackError, match=r"x\.lmdb: exists already"):
         Flow.of([1]).save(str(tmp_path / "x.lmdb"))
     assert (tmp_path / "x.lmdb").read_bytes() == b"precious"
+
+
+def test_a_disk_that_is_full_is_an_error_that_says_so(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(PackError, match="LMDB database cannot be written"):
+            Flow.of([bytes(200_000)]).save(tmp_path / "x.lmdb")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_not_an_lmdb_is_a_clear_error(tmp_path: Path) -> None:

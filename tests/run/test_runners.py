@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import multiprocessing
 import os
 import pickle
+import re
+import resource
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +25,7 @@ import pytest
 from penstock import Flow
 from penstock.errors import WorkerError
 from penstock.run.seeding import CHOOSE, GLOBALS, MIX, SHUFFLE, item_rng, make_generator
+from penstock.run.segment import Segment
 from run.contract import COUNT, FlowContract, read
 from run.functions import (
     Broken,
@@ -290,6 +294,25 @@ def test_an_item_that_cannot_reach_a_worker_is_an_error_with_a_position() -> Non
 
 
 @pytest.mark.parametrize(
+    ("lack", "expected"),
+    [
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), WorkerError),
+        (MemoryError("Cannot allocate memory"), MemoryError),
+    ],
+)
+def test_a_lack_of_memory_is_not_blamed_on_the_item(
+    lack: Exception, expected: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Segment, size: int) -> None:
+        raise lack
+
+    monkeypatch.setattr(Segment, "grow", fail)
+    with pytest.raises(expected, match="Cannot allocate memory") as caught:
+        read(Flow.of([np.zeros(1000)]).map(square, 1, start="fork"))
+    assert lack in (caught.value, caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
     "value",
     [
         b"x" * 3_000_000,
@@ -485,6 +508,38 @@ def test_a_process_forked_in_the_loop_may_end_without_harm_to_it() -> None:
     assert script.communicate(timeout=30)[0] == "499\n"
 
 
+def read_in_fork(passed: Iterator[int]) -> int:
+    """What becomes of reading on in a fork: 0 if it went well, 1 if it was refused."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            next(passed)
+            os._exit(0)
+        except RuntimeError as error:
+            os._exit(1 if "belongs to the parent" in str(error) else 2)
+        finally:
+            os._exit(3)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize(
+    ("flow", "expected"),
+    [
+        (Flow.of(range(99)).map(abs, 2, start="fork").batch(1).unbatch(), 1),
+        (Flow.of(range(99)).map(abs, 2, "threads"), 1),
+        (Flow.of(range(99)).prefetch(2), 1),
+        (Flow.of(range(99)).in_process(start="fork"), 1),
+        (Flow.of(range(99)).map(abs), 0),
+    ],
+)
+def test_a_pass_with_threads_or_processes_is_refused_in_a_fork(flow: Flow, expected: int) -> None:
+    passed = iter(flow)
+    next(passed)
+    assert read_in_fork(passed) == expected
+    assert list(passed) == list(range(1, 99))
+
+
 def list_shared_memory() -> set[str]:
     """Shared memory with our name or number, or as multiprocessing names it: other programs have theirs there."""
     ours = ("penstock", f"_{os.getpid()}_", "psm_")
@@ -516,6 +571,80 @@ def test_ctrl_c_while_it_starts_is_raised_and_leaves_nothing(
     # Others may end meanwhile: those of a flow that is dropped go when it is collected.
     assert set(threading.enumerate()) <= before and multiprocessing.active_children() == []
     assert len(list(flow)) == 50
+
+
+@pytest.mark.parametrize(
+    ("flow", "starts", "named"),
+    [
+        (Flow.of(range(9)).map(square, 3, "threads"), 2, "thread 2"),
+        (Flow.of(range(9)).prefetch(), 0, "prefetch thread"),
+    ],
+)
+def test_a_thread_that_cannot_start_is_an_error_and_leaves_nothing(
+    flow: Flow, starts: int, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, before = threading.Thread.start, set(threading.enumerate())
+    open_before = os.listdir("/proc/self/fd")
+    left = iter(range(starts))
+
+    def start_some(self: threading.Thread) -> None:
+        if next(left, None) is None:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start_some)
+        with pytest.raises(WorkerError, match=re.escape(f"cannot start {named}: can't start new")):
+            next(iter(flow))
+    assert set(threading.enumerate()) <= before
+    assert len(os.listdir("/proc/self/fd")) <= len(open_before)
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [
+        Flow.of(range(3)).map(abs, 2, start="fork"),
+        Flow.of(range(3)).in_process(start="fork"),
+    ],
+)
+def test_too_few_descriptors_are_a_worker_error_wherever_they_end(flow: Flow) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    said = set()
+    for more in range(20):
+        # Each time, since multiprocessing loses two descriptors when it finds no more.
+        used = {int(fd) for fd in os.listdir("/proc/self/fd")}
+        end = next(islice((fd for fd in count() if fd not in used), more, None))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (end, limits[1]))
+        try:
+            said.add(str(list(flow)))
+        except WorkerError as error:
+            said.add(re.sub("[0-9]", "n", str(error)))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    errors = said - {"[0, 1, 2]"}
+    assert len(errors) == len(said) - 1
+    assert all(re.match("cannot start .*: .* Too many open files", error) for error in errors)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_without_shared_memory_leaves_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = iter([os.memfd_create("first")])
+    before = os.listdir("/proc/self/fd")
+
+    def make_one(name: str) -> int:
+        for fd in left:
+            return fd
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", make_one)
+    with pytest.raises(
+        WorkerError, match="cannot start worker 0: .* Too many open files"
+    ) as caught:
+        list(Flow.of(range(3)).map(abs, 2, start="fork"))
+    assert caught.value.__traceback__  # alive, with all that its frames hold
+    assert len(os.listdir("/proc/self/fd")) == len(before) - 1
 
 
 def test_ctrl_c_while_a_loop_is_left_comes_after_it() -> None:

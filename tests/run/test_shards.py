@@ -170,6 +170,11 @@ def test_shards_are_filled_up_to_their_size(tmp_path: Path) -> None:
     assert sizes == [15_360] * 3
 
 
+def test_the_size_of_shards_may_be_numpys_integer(tmp_path: Path) -> None:
+    assert Flow.of(range(3)).save(tmp_path / "out", shard_size=np.int64(4000)) == 3
+    assert list(Flow.load(tmp_path / "out")) == [0, 1, 2]
+
+
 def test_no_items_are_no_data_set(tmp_path: Path) -> None:
     with pytest.raises(PackError, match="there were no samples"):
         Flow.of([]).save(tmp_path / "out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 from collections import Counter, namedtuple
@@ -694,6 +695,25 @@ def test_a_state_with_impossible_numbers_is_refused(wrong: Any) -> None:
     flow = Flow.of(range(3))
     with pytest.raises(ValueError, match="must be an integer of at least 0"):
         flow.load_state_dict({**flow.state_dict(), **wrong})
+
+
+def test_counts_may_be_numpys_integers() -> None:
+    two = np.int64(2)
+    flow = Flow.of(range(40)).shuffle(two, seed=two).shard(two - 2, two).map(square, two, "threads")
+    flow = flow.take(two * 8).fixed_size(two * 6).repeat(two).batch(two).prefetch(two)
+    flow.set_epoch(two)
+    assert len(list(flow)) == len(flow) == 12
+    assert json.loads(json.dumps(flow.state_dict()))["epoch"] == 2
+    flow.load_state_dict({**flow.state_dict(), "position": two})
+    assert json.loads(json.dumps(flow.state_dict()))["position"] == 2
+    assert len(list(Flow.of(range(4)).in_process(two, buffer=two))) == 4
+    assert read(Flow.of([[1, 2]]).map_field(square, two - 1)) == [[1, 4]]
+
+
+@pytest.mark.parametrize("wrong", [True, np.True_, 2.0, np.float64(2), "2", None])
+def test_counts_are_whole_numbers(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="count must be an integer of at least 0"):
+        Flow.of(range(3)).take(wrong)
 
 
 def test_set_epoch_after_loading_keeps_the_position_of_that_epoch_only() -> None:

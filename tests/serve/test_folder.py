@@ -22,7 +22,7 @@ from penstock.errors import DecodeError, SourceError
 from penstock.formats.files import ImageFiles
 from penstock.pack.manifest import Manifest
 from penstock.read import folder_cache
-from penstock.read.folder_cache import open_path
+from penstock.read.folder_cache import open_dataset
 from penstock.sample import Sample
 from penstock.transforms import CenterCrop, RandomResizedCrop, Resize
 
@@ -36,6 +36,12 @@ def test_a_folder_gives_the_batches_of_a_pack_in_source_order(folder: Path, tmp_
     packed = Loader(tmp_path / "packed", 8, transform=steps, fields=("image", "label", "key"))
     for a, b in zip(ours, packed, strict=True):
         assert np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]) and a[2] == b[2]
+
+
+def test_a_folder_is_opened_by_number_too(folder: Path) -> None:
+    dataset = penstock.open_dataset(folder)
+    assert len(dataset) == 61 and dataset.classes == [f"class{number}" for number in range(4)]
+    assert dataset[0]["jpg"] == (folder / "class0" / "000.jpg").read_bytes()
 
 
 @pytest.mark.parametrize("limit", [128 << 20, 1000], ids=["all in memory", "file by file"])
@@ -117,7 +123,7 @@ def test_others_have_to_wait_while_the_index_is_built(
 
     monkeypatch.setattr(folder_cache, "index_files", index_under_lock)
     root = write_pictures(tmp_path / "in", count=2)
-    assert len(open_path(root, tmp_path / "cache")) == 2
+    assert len(open_dataset(root, tmp_path / "cache")) == 2
 
 
 def test_a_cache_that_cannot_be_made_says_what_to_do(
@@ -141,10 +147,10 @@ def test_an_index_in_a_cache_that_cannot_be_written_to_is_used(
         penstock.pack_dataset(folder, tmp_path / "packed")
         penstock.export_samples(penstock.open_dataset(tmp_path / "packed"), source, to="lmdb")
     cache = tmp_path / "cache"
-    expected = len(open_path(source, cache))
+    expected = len(open_dataset(source, cache))
     states = list_states(cache)
     monkeypatch.setattr(folder_cache, "_locked", refuse_to_write)
-    assert len(open_path(source, cache)) == expected
+    assert len(open_dataset(source, cache)) == expected
     assert list_states(cache) == states
 
 
@@ -178,12 +184,12 @@ def test_an_index_made_while_a_file_could_not_be_read_is_made_again(
 def test_an_index_is_kept_although_a_file_cannot_be_read(tmp_path: Path) -> None:
     root, cache = write_pictures(tmp_path / "in", count=4), tmp_path / "cache"
     (root / "class0" / "zz.jpg").symlink_to(tmp_path / "later.jpg")
-    first = open_path(root, cache)
+    first = open_dataset(root, cache)
     states = list_states(cache)
-    assert open_path(root, cache).path == first.path
+    assert open_dataset(root, cache).path == first.path
     assert list_states(cache) == states
     (tmp_path / "later.jpg").write_bytes(encode(8, 8))
-    second = open_path(root, cache)
+    second = open_dataset(root, cache)
     assert (len(first), len(second)) == (5, 5) and second.path != first.path
     assert next(iter(Loader(second.filter(pc.field("key") == "class0/zz"), 1)))[0].shape[1] == 8
 
@@ -200,28 +206,28 @@ def test_a_damaged_index_is_made_again_and_one_in_use_is_not_removed(
     elif kind == "database":
         members = {"0.jpg": encode(8, 8), "0.cls": b"0"}
         source = write_tar(tmp_path / "x.tar", members)
-    first = open_path(source, cache)
+    first = open_dataset(source, cache)
     (index,) = first.path.glob("*.arrow")
     if damage == "gone":
         index.unlink()
     else:
         os.truncate(index, 100 if damage == "cut" else 0)
-    assert len(list(Loader(open_path(source, cache), 1))) == 1
+    assert len(list(Loader(open_dataset(source, cache), 1))) == 1
     assert first.path.is_dir()
     os.close(folder_cache._held.pop(first.path))
     os.utime(source / "a/0.jpg" if kind == "folder" else source)
-    open_path(source, cache)
+    open_dataset(source, cache)
     assert not first.path.exists()
 
 
 def test_an_index_that_another_process_works_with_is_not_removed(tmp_path: Path) -> None:
     root, cache = write_pictures(tmp_path / "in", count=2), tmp_path / "cache"
-    first = open_path(root, cache)
+    first = open_dataset(root, cache)
     os.close(folder_cache._held.pop(first.path))
     with open(first.path / "penstock.json") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         (root / "class0" / "more.jpg").write_bytes(encode(8, 8))
-        assert len(open_path(root, cache)) == 3
+        assert len(open_dataset(root, cache)) == 3
         assert first.path.is_dir()
 
 
@@ -372,9 +378,15 @@ def test_the_kept_index_of_a_database_is_made_again_when_it_is_damaged(
 ) -> None:
     samples = [Sample("a", {"jpg": encode(8, 8)}, label=0)]
     penstock.export_samples(samples, tmp_path / "x.lmdb", to="lmdb")
-    folder = open_path(tmp_path / "x.lmdb", tmp_path / "cache").path
+    folder = open_dataset(tmp_path / "x.lmdb", tmp_path / "cache").path
     (folder / "penstock.json").write_bytes(damage)
-    assert len(open_path(tmp_path / "x.lmdb", tmp_path / "cache")) == 1
+    assert len(open_dataset(tmp_path / "x.lmdb", tmp_path / "cache")) == 1
+
+
+def test_a_pack_that_was_stopped_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / ".packing").mkdir()
+    with pytest.raises(penstock.CorruptError, match="packing was not finished"):
+        penstock.open_dataset(tmp_path)
 
 
 def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:

@@ -205,6 +205,52 @@ def test_leaving_the_interpreter_with_an_iterator_alive_is_quiet(packed: Path) -
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+IN_A_DAEMON = """
+import atexit, sys, threading
+begun, ended = threading.Event(), threading.Event()
+@atexit.register  # the first: it is called after all others
+def go_on():
+    ended.set()
+    thread.join()
+import penstock
+from penstock.transforms import RandomResizedCrop
+def load():
+    for batch in penstock.Loader(sys.argv[1], 2, transform=[RandomResizedCrop(64)]):
+        begun.set()
+        ended.wait()
+    print("the epoch is over")
+thread = threading.Thread(target=load, daemon=True)
+thread.start()
+begun.wait()
+"""
+
+
+def test_leaving_the_interpreter_while_a_daemon_thread_iterates_is_quiet(packed: Path) -> None:
+    command = [sys.executable, "-c", IN_A_DAEMON, str(packed)]
+    result = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
+
+
+WITHOUT_THREADS = """
+import multiprocessing, sys, threading, numpy, penstock
+loader = penstock.Loader(sys.argv[1], 2, transform=numpy.asarray, num_workers=2)
+def fail(self):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = fail
+try:
+    list(loader)
+except penstock.WorkerError as error:
+    print(error, multiprocessing.active_children())
+"""
+
+
+def test_a_thread_that_cannot_start_is_an_error_and_leaves_nothing(packed: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_THREADS, str(packed)]
+    result = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert result.stdout == b"cannot start penstock-render: can't start new thread []\n"
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
 def test_resident_memory_does_not_grow_over_epochs(packed: Path) -> None:
     loader = Loader(packed, 16, shuffle=True, transform=CROP)
 

@@ -238,6 +238,14 @@ def test_a_state_of_other_samples_or_another_order_of_them_is_refused(
             make(name).load_state_dict(state)
 
 
+def test_numbers_may_be_numpys_integers(packed: Path) -> None:
+    loader = Loader(packed, np.int64(8), shuffle=True, transform=CROP, window=np.int64(8))
+    state = {**loader.state_dict(), "epoch": np.int64(1), "step": np.int64(2)}
+    state["lanes"] = np.int64(state["lanes"])
+    loader.load_state_dict(state)
+    assert json.loads(json.dumps(loader.state_dict())) == state
+
+
 def test_a_state_of_another_make_is_refused_as_such(packed: Path) -> None:
     loader = Loader(packed, 8, transform=CROP)
     state = loader.state_dict()
@@ -377,6 +385,29 @@ def test_sizes_may_be_numpys(packed: Path) -> None:
         assert images.shape == (4, 9, 9, 3)
 
 
+def test_lists_are_as_good_as_tuples() -> None:
+    assert CenterCrop([20, 30]) == CenterCrop((20, 30))
+    assert Resize([20, 30]) == Resize((20, 30))
+    listed = RandomResizedCrop([8, 9], scale=[0.1, 1], ratio=[1, 2])
+    assert hash(listed) == hash(RandomResizedCrop((8, 9), (0.1, 1), (1, 2)))
+    assert ColorJitter([0.4, 0.5]) == ColorJitter((0.4, 0.5))
+
+
+def test_mean_and_std_are_three_numbers_of_any_kind() -> None:
+    half = (0.5, 0.5, 0.5)
+    for values in (list(half), np.array(half), np.float32(half)):
+        assert Normalize(values, values) == Normalize(half, half)
+    for values in (0.5, (0.5,), (0.5, 0.5, np.nan), "abc"):
+        with pytest.raises(ValueError, match="mean must be three finite numbers, not"):
+            Normalize(values)
+
+
+@pytest.mark.parametrize("name", ["batch_size", "seed", "prefetch", "threads", "num_workers"])
+def test_what_is_no_whole_number_is_named(packed: Path, name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} is '4'; give a whole number"):
+        Loader(packed, **{"batch_size": 4, "transform": CROP, name: "4"})
+
+
 def test_a_longest_side_goes_with_a_shorter_one_alone() -> None:
     for size, limit in ((20, 20), ((20, 30), 40)):
         with pytest.raises(ValueError, match="max_size"):
@@ -396,8 +427,8 @@ def test_what_is_no_data_set_is_refused_with_advice(packed: Path) -> None:
 
     with pytest.raises(TypeError, match="ImageFolder cannot be loaded; .*'photos', it seems"):
         Loader(ImageFolder(), 4)
-    with pytest.raises(TypeError, match="takes data sets, not str: open_dataset"):
-        Mixture([str(packed)], [1])
+    with pytest.raises(TypeError, match="takes paths and data sets, not ImageFolder"):
+        Mixture([ImageFolder()], [1])
     with pytest.raises(ValueError, match="samples is -5"):
         Mixture([penstock.open_dataset(packed)], [1], samples=-5)
 
@@ -473,6 +504,26 @@ def test_a_mixture_gives_each_data_set_its_share(packed: Path, tmp_path: Path) -
             dataset = mixture.datasets[int(row >= 61)]
             sample = dataset[int(row) - (61 if row >= 61 else 0)]
             assert (sample.key, sample.label) == (key, label)
+
+
+def test_a_mixture_opens_paths_as_a_loader_does(packed: Path, folder: Path) -> None:
+    mixture = Mixture([packed, str(folder)], [1, 1])
+    assert [len(dataset) for dataset in mixture.datasets] == [61, 61]
+    (batch,) = Loader(mixture, 122, transform=CROP)
+    assert sorted(batch.rows) == list(range(122))
+
+
+def test_a_mixture_is_as_long_as_its_epochs_and_has_the_classes_that_all_have(
+    packed: Path, tmp_path: Path
+) -> None:
+    from trees import make_folder
+
+    penstock.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "other")
+    mixture = Mixture([packed, packed], [3, 1])
+    assert (len(mixture), len(Loader(mixture, 8, transform=CROP).dataset)) == (122, 122)
+    assert len(Mixture([packed, packed], [3, 1], samples=40)) == 40
+    assert mixture.classes == penstock.open_dataset(packed).classes
+    assert Mixture([packed, tmp_path / "other"], [3, 1]).classes is None
 
 
 def test_a_mixture_reads_each_data_set_from_its_own_files(tmp_path: Path) -> None:
@@ -655,6 +706,38 @@ def test_a_sample_without_a_label_is_the_callers_to_mend(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="'0' has no label: leave 'label' out of fields"):
         list(Loader(tmp_path, 1))
     assert len(next(iter(Loader(tmp_path, 1, fields=("image",))))[0]) == 1
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Path:
+    """A data set with a column of each kind."""
+    rows = [
+        {"age": 3, "score": 0.5, "old": False, "name": "a", "weight": None},
+        {"age": 4, "score": 1.5, "old": True, "name": "b", "weight": 7},
+    ]
+    samples = [penstock.Sample(row["name"], {"txt": b"x"}, label=0, columns=row) for row in rows]
+    penstock.Flow.of(samples).save(tmp_path / "described")
+    return tmp_path / "described"
+
+
+COLUMNS = ("age", "score", "old", "name", "weight")
+
+
+def test_columns_of_numbers_are_arrays_and_others_lists(described: Path) -> None:
+    (batch,) = Loader(described, 2, fields=COLUMNS)
+    ages, scores, flags, names, weights = batch
+    assert [column.dtype for column in (ages, scores, flags)] == [np.int64, np.float64, np.bool_]
+    assert (ages.tolist(), scores.tolist(), flags.tolist()) == ([3, 4], [0.5, 1.5], [False, True])
+    assert (names, weights) == (["a", "b"], [None, 7])
+
+
+def test_columns_of_numbers_are_tensors_for_torch(described: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from penstock.torch import Loader as TorchLoader
+
+    (batch,) = TorchLoader(described, 2, fields=COLUMNS)
+    assert [column.dtype for column in batch[:3]] == [torch.int64, torch.float64, torch.bool]
+    assert batch[3:] == (["a", "b"], [None, 7])
 
 
 def test_memory_follows_what_is_wanted_and_not_the_data_set(

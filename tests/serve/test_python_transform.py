@@ -300,6 +300,19 @@ def test_tensors_for_torch_and_pictures_as_nchw(packed: Path) -> None:
     assert arrays.shape == (16, 8, 8, 3) and arrays.dtype == torch.float64
 
 
+def test_arrays_stay_as_they_are_unless_they_are_converted(packed: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from penstock.torch import Loader as TorchLoader
+
+    steps = [RandomResizedCrop(8), OnArray(np.flipud)]
+    for device in ("cpu", "meta"):
+        options: dict[str, Any] = {"num_workers": 0, "device": device}
+        ((arrays, _), *_) = TorchLoader(packed, 4, transform=steps, **options)
+        assert arrays.shape == (4, 8, 8, 3) and arrays.dtype == torch.uint8
+        ((floats, _), *_) = TorchLoader(packed, 4, transform=[*steps, Normalize()], **options)
+        assert floats.shape == (4, 3, 8, 8) and floats.dtype == torch.float32
+
+
 @pytest.mark.parametrize("on_error", ["skip", "substitute"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_bad_images_are_handled_as_in_the_core(

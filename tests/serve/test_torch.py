@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import io
+import runpy
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ import penstock
 from penstock.transforms import CenterCrop, Normalize, RandomResizedCrop, Resize
 
 torch = pytest.importorskip("torch")
-from penstock.torch import Loader
+from torch.utils import _pytree as pytree
+
+from penstock.torch import Loader, Options
 
 
 def test_images_are_nchw_over_channels_last_memory(packed: Path) -> None:
@@ -41,6 +45,11 @@ def test_floats_are_those_of_torchvision(packed: Path, torchvision, dtype: str) 
         sample = dataset[int(row)]
         picture = Image.open(io.BytesIO(sample.get("jpg") or sample.get("png"))).convert("RGB")
         assert torch.equal(image, theirs(picture).to(getattr(torch, dtype)))
+
+
+def test_mean_and_std_may_be_tensors() -> None:
+    half = torch.tensor([0.5, 0.5, 0.5])
+    assert Normalize(half, half) == Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
 
 class Pair(NamedTuple):
@@ -83,6 +92,18 @@ def test_a_kept_tensor_is_never_overwritten(packed: Path) -> None:
 def test_arguments_of_a_dataloader_say_what_to_give_instead(packed: Path) -> None:
     with pytest.raises(TypeError, match="no pin_memory, unlike torch's DataLoader: give device"):
         Loader(packed, 4, pin_memory=True)
+    with pytest.raises(TypeError, match="no dataset, unlike torch's DataLoader: give source"):
+        Loader(dataset=packed, batch_size=4)
+
+
+def test_all_options_are_typed_and_shown() -> None:
+    options = get_type_hints(penstock.Loader.__init__)
+    shown = inspect.signature(Loader).parameters
+    assert shown.keys() == {*inspect.signature(penstock.Loader).parameters, "device"}
+    assert (shown["prefetch"].default, list(shown)[:2]) == (2, ["source", "batch_size"])
+    for name in ("source", "batch_size", "return"):
+        del options[name]
+    assert get_type_hints(Options) == options
 
 
 def test_frameworks_find_what_they_look_for(packed: Path) -> None:
@@ -90,6 +111,32 @@ def test_frameworks_find_what_they_look_for(packed: Path) -> None:
     loader.sampler.set_epoch(3)
     assert loader.state_dict()["epoch"] == 3
     assert loader.batch_size == 8 and len(loader.dataset) == 61
+    assert (loader.num_workers, loader.collate_fn, loader.pin_memory) == (0, None, False)
+    in_python = Loader(packed, 8, transform=np.asarray, collate_fn=list, num_workers=3)
+    assert (in_python.num_workers, in_python.collate_fn) == (3, list)
+
+
+def test_trees_of_torch_reach_the_tensors_of_a_batch(packed: Path) -> None:
+    first, second, *_ = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
+    floats = pytree.tree_map_only(torch.Tensor, torch.Tensor.double, second)
+    assert [value.dtype for value in floats] == [torch.float64] * 2
+    assert (floats.step, floats.rows.tolist()) == (1, second.rows.tolist())
+    both = pytree.tree_map(lambda a, b: torch.cat([a, b]), first, second)
+    assert [len(value) for value in both] == [16, 16]
+
+
+def test_the_module_can_be_loaded_again() -> None:
+    assert "Loader" in runpy.run_path(inspect.getfile(Loader))
+
+
+@pytest.mark.parametrize(("drop_last", "samples"), [(False, 21), (True, 16)])
+def test_the_sampler_is_as_long_as_the_part_of_a_rank(
+    packed: Path, drop_last: bool, samples: int
+) -> None:
+    options = {"drop_last": drop_last, "transform": [RandomResizedCrop(24)]}
+    ranks = [Loader(packed, 8, rank=rank, world_size=3, **options) for rank in range(3)]
+    assert [len(loader.sampler) for loader in ranks] == [samples] * 3
+    assert drop_last or samples * 3 >= len(ranks[0].dataset), "else examples load the rest again"
 
 
 def test_what_collate_fn_returns_has_no_axis_moved(packed: Path) -> None:

@@ -17,7 +17,7 @@ import penstock
 from penstock.serve.pipeline import divide_transform
 from penstock.serve.recipe import Draw
 from penstock.serve.torchvision import read_step
-from penstock.transforms import Resize
+from penstock.transforms import Normalize, Resize
 
 torch = pytest.importorskip("torch")
 
@@ -273,6 +273,22 @@ def test_steps_between_and_after_python_are_the_same_in_the_core(
         [T.Resize((20, 20)), T.Grayscale(3), T.PILToTensor()],
     ):
         assert_same_as_compose(make_loader(packed, T.Compose(steps)), T.Compose(steps))
+
+
+def test_our_normalize_after_a_tensor_says_which_step_to_leave_out(torchvision: ModuleType) -> None:
+    import torch
+    from torchvision.transforms import v2
+
+    tv = torchvision.transforms
+    floats = v2.ToDtype(torch.float32, scale=True)
+    for steps, culprit in (
+        ([Resize(8), tv.ToTensor()], "ToTensor"),
+        ([np.asarray, tv.PILToTensor()], "PILToTensor"),
+        ([v2.ToImage(), floats], "ToDtype"),
+    ):
+        with pytest.raises(ValueError, match=rf"by itself: leave {culprit}\(.*\) before it out"):
+            divide_transform([*steps, Normalize()], (8, 8))
+    divide_transform([tv.ToTensor(), tv.ToPILImage(), Normalize()], (8, 8))
 
 
 def test_reading_a_list_of_our_own_imports_no_torchvision() -> None:

@@ -15,8 +15,10 @@ import pytest
 import typer
 
 from penstock.cli.measuring import finish
+from penstock.cli.terminal import print_wide
 from penstock.workbench.report.bench_page import bench_page
-from workbench.benches import make_bench
+from penstock.workbench.table import tabulate_bench
+from workbench.benches import make_bench, make_stage
 from workbench.test_bench import make_photos
 
 QUICK = ("--batch-size", "8", "--size", "32", "--windows", "1", "--seconds", "0.02")
@@ -40,6 +42,20 @@ def test_bench_prints_a_table(folder: Path) -> None:
     for name in ("storage, cold", "render", "pipeline", "CPU", "user transform: not"):
         assert name in result.stdout
     assert result.stderr == "", "no bar where nobody looks"
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_no_figure_of_the_table_is_cut_off(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    stage = make_stage("entropy decode", 123_456, peak_bytes=12_345_000_000)
+    print_wide(tabulate_bench(replace(make_bench(), stages=(stage,))))
+    table = capsys.readouterr().out
+    for figure in ("123,456", "117,283", "129,629", "13,580", "12,345"):
+        assert figure in table
+    row = next(line for line in table.splitlines() if "123,456" in line)
+    assert len(row.rstrip()) <= 80
 
 
 def test_the_report_has_the_numbers_of_the_json(folder: Path) -> None:
@@ -74,6 +90,18 @@ def test_transforms_of_the_users_own(folder: Path) -> None:
     assert "user transform" in {stage["name"] for stage in told["stages"]}
 
 
+def test_transforms_of_a_package_in_the_current_folder(folder: Path) -> None:
+    Path("mine").mkdir()
+    Path("mine/steps.py").write_text(
+        "from penstock.transforms import CenterCrop\nsteps = [CenterCrop(32)]\n"
+    )
+    script = Path(sys.executable).with_name("penstock")  # unlike -m, has its own folder in the path
+    command = [script, "bench", folder, *QUICK, "--transform", "mine.steps:steps", "--json"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "CenterCrop" in json.loads(result.stdout)["setting"]["transform"]
+
+
 def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
     (folder / "class0" / "004.jpg").write_bytes(b"\xff\xd8\xff\xe0 not an image")
     result = penstock("bench", folder, *QUICK)
@@ -90,9 +118,11 @@ def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
         (("bench", "photos", "--transform", "nothing"), "not package.module:name"),
         (("bench", "photos", "--transform", "os:nothing"), "os:nothing: module 'os' has no"),
         (("doctor",), "give a data set, or a command behind --"),
-        (("doctor", "photos", "--", "python"), "give a data set, or a command behind --"),
+        (("doctor", "photos", "--", "python"), "a data set or a command behind --, not both"),
+        (("doctor", "sh", "train.sh"), "put -- before a command: penstock doctor -- sh"),
         (("doctor", "photos", "--target", "5", "--step-ms", "5"), "say the same thing: give one"),
         (("doctor", "photos", "--target", "-5"), "it must be above 0"),
+        (("bench", "photos", "--html", "no/r.html"), "no/r.html: no file can be written"),
         (
             ("doctor", "--html", "no/r.html", "--", "touch", "x"),
             "no/r.html: no file can be written",

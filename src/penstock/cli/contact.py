@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw
 from penstock.cli.opening import Format, SourceView, open_samples
 from penstock.cli.terminal import print_json
 from penstock.errors import SourceError
+from penstock.pack.durable import write_durable
 from penstock.read.dataset import Dataset
 from penstock.sample import Sample, is_video_field, picture_fields
 
@@ -41,11 +42,18 @@ def show(
     dataset = open_samples(dst, format.value if format else None)
     count = min(count, len(dataset))
     rows = [i * len(dataset) // count for i in range(count)]
-    draw_sheet(dataset, rows, size).save(out)
+    encoded = io.BytesIO()
+    draw_sheet(dataset, rows, size).save(encoded, _choose_format(out))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_durable(out, encoded.getvalue())
     if as_json:
         print_json({"path": str(out), "samples": rows})
     else:
         print(f"{out}: {count} of {len(dataset)} samples")
+
+
+def _choose_format(out: Path) -> str:
+    return Image.registered_extensions().get(out.suffix.lower(), "PNG")
 
 
 def draw_sheet(dataset: Dataset | SourceView, rows: list[int], size: int) -> Image.Image:

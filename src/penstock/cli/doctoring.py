@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import typer.core
 from rich.console import Console
 
 from penstock.cli import measuring
-from penstock.cli.terminal import print_json, say
+from penstock.cli.terminal import print_json, print_wide, say
 from penstock.errors import PenstockError
 from penstock.workbench.advice import diagnose
 from penstock.workbench.bench import Options, run_bench
@@ -37,6 +38,8 @@ class DoctorCommand(typer.core.TyperCommand):
             place = args.index("--")
             ctx.meta["command"] = args[place + 1 :]
             args = args[:place]
+        elif len(args) > 1 and shutil.which(args[0]) and not os.path.exists(args[0]):
+            raise typer.BadParameter(f"put -- before a command: penstock doctor -- {args[0]} ...")
         return super().parse_args(ctx, args)
 
 
@@ -67,10 +70,11 @@ def doctor(
     as_json: measuring.AsJson = False,
 ) -> None:
     """Say what limits a training: `doctor PATH --step-ms 120`, or `doctor -- python train.py ...`."""
-    if html is not None:
-        _check_report(html)
+    measuring.check_report(html)
     command = context.meta.get("command")
-    if (command is None) == (path is None) or command == []:
+    if command is not None and path is not None:
+        raise typer.BadParameter("give a data set or a command behind --, not both")
+    if not command and path is None:
         raise typer.BadParameter("give a data set, or a command behind --")
     if command is not None:
         _watch(command, html or REPORT, as_json)
@@ -89,12 +93,6 @@ def doctor(
     _examine(path, options, read_need(target, step_ms, batch_size), html, as_json)
 
 
-def _check_report(html: Path) -> None:
-    """Whether it can be written, before there is hours of work to write about."""
-    if not os.access(html.parent, os.W_OK) or not html.parent.is_dir() or html.is_dir():
-        raise typer.BadParameter(f"{html}: no file can be written there", param_hint="--html")
-
-
 def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json: bool) -> None:
     with measuring.bench_bar("examining") as watcher:
         bench = run_bench(path, options, watcher)
@@ -104,7 +102,7 @@ def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json
     if as_json:
         print_json({"diagnosis": diagnosis.to_json(), "bench": bench.to_json()})
     else:
-        Console().print(tabulate_diagnosis(diagnosis))
+        print_wide(tabulate_diagnosis(diagnosis))
     if not bench.complete:
         say("interrupted: this is from the windows until then")
     measuring.finish(bench, lambda: bench_page(bench, diagnosis), html)

@@ -17,7 +17,7 @@ from penstock.pack.describe import describe_sample
 from penstock.pack.index import DAMAGED
 from penstock.pack.progress import progress_bar
 from penstock.pack.verify import verify_dataset
-from penstock.read.dataset import open_dataset
+from penstock.read.dataset import open_indexed
 
 _LOOKED_AT = 100
 _SHOWN = 10
@@ -124,7 +124,7 @@ def verify(
             print(problem)
         say(f"{len(problems)} problems in {dst}")
     else:
-        samples = open_dataset(dst).manifest.samples
+        samples = open_indexed(dst).manifest.samples
         print(f"{dst}: {samples} samples, every byte is as it was packed")
     if problems:
         raise typer.Exit(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import typer
 from rich import progress as rich_progress
 from rich.console import Console
 
-from penstock.cli.terminal import print_json, say
+from penstock.cli.terminal import print_json, print_wide, say
 from penstock.workbench.bench import Options, run_bench
 from penstock.workbench.numbers import Bench
 from penstock.workbench.report.bench_page import bench_page
@@ -62,6 +63,7 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure every stage alone and the pipeline as a whole. Ctrl-C ends it with what was measured."""
+    check_report(html)
     options = Options(
         batch_size=batch_size,
         threads=None if threads is None else parse_threads(threads),
@@ -79,8 +81,16 @@ def bench(
     if as_json:
         print_json(result.to_json())
     else:
-        Console().print(tabulate_bench(result))
+        print_wide(tabulate_bench(result))
     finish(result, lambda: bench_page(result, None), html)
+
+
+def check_report(html: Path | None) -> None:
+    """Whether it can be written, before there is hours of work to write about."""
+    if html is None:
+        return
+    if not os.access(html.parent, os.W_OK) or not html.parent.is_dir() or html.is_dir():
+        raise typer.BadParameter(f"{html}: no file can be written there", param_hint="--html")
 
 
 def is_cut_short(bench: Bench) -> bool:
@@ -125,6 +135,8 @@ def load_transform(spec: str | None) -> Any:
 
 def _import_source(source: str) -> Any:
     if not source.endswith(".py"):
+        if "" not in sys.path:
+            sys.path.insert(0, "")  # as `python -m`; a script of its own has its folder there
         return importlib.import_module(source)
     spec = importlib.util.spec_from_file_location("penstock_user_transform", source)
     assert spec is not None and spec.loader is not None

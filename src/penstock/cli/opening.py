@@ -12,7 +12,7 @@ from penstock.formats.data_files import is_pattern
 from penstock.formats.detect import OPENERS, find_format, open_source
 from penstock.formats.source import Source
 from penstock.pack.manifest import find_dataset
-from penstock.read.dataset import Dataset, open_dataset
+from penstock.read.dataset import Dataset, open_indexed
 from penstock.sample import Sample
 
 Format = Enum("Format", {name.replace("-", "_"): name for name in OPENERS}, type=str)  # type: ignore[misc]
@@ -52,6 +52,6 @@ def open_samples(path: Path, format: str | None) -> Dataset | SourceView:
     """The data set at `path`, or the source if it is none."""
     is_there = path.exists() or is_pattern(path)
     if not is_there or (format is None and find_dataset(path) is not None):
-        return open_dataset(path)
+        return open_indexed(path)
     name = format or find_format(path)[0]
     return SourceView(open_source(path, format=format), name)

@@ -21,6 +21,7 @@ from penstock.cli.terminal import (
 from penstock.formats.data_files import find_root
 from penstock.formats.names import printable
 from penstock.formats.webdataset import find_tars
+from penstock.pack.cut import DEFAULT_SHARD_SIZE
 from penstock.pack.encode import Encode
 from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import PackSummary, pack_dataset
@@ -68,7 +69,7 @@ def pack(
     ] = None,
     shard_size: Annotated[
         str, typer.Option(help="Size of a shard, by the bytes in the source.")
-    ] = "256MiB",
+    ] = f"{DEFAULT_SHARD_SIZE >> 20}MiB",
     order: Annotated[
         Order, typer.Option(help="Order of the samples in the shards.")
     ] = Order.shuffled,
@@ -78,20 +79,26 @@ def pack(
         OnError, typer.Option(help="What to do with files that are no images.")
     ] = OnError.stop,
     resize_short: Annotated[
-        int | None, typer.Option(help="Shrink photos to this many pixels on the shorter side.")
+        int | None,
+        typer.Option(min=1, help="Shrink photos to this many pixels on the shorter side."),
     ] = None,
     max_side: Annotated[
-        int | None, typer.Option(help="Shrink photos to this many pixels on the longer side.")
+        int | None,
+        typer.Option(min=1, help="Shrink photos to this many pixels on the longer side."),
     ] = None,
     quality: Annotated[
-        int | None, typer.Option(help="Quality of JPEGs that are shrunk, 90 if not said.")
+        int | None,
+        typer.Option(min=1, max=100, help="Quality of JPEGs that are shrunk, 90 if not said."),
     ] = None,
     encode: Annotated[
         EncodeKind | None, typer.Option(help="Encode decoded arrays of pixels, without it kept.")
     ] = None,
     channels: Annotated[
-        Channels, typer.Option(help="The order of the colours in decoded arrays.")
-    ] = Channels.bgr,
+        Channels | None,
+        typer.Option(
+            help="The order of the colours in arrays that --encode encodes, bgr if not said."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pack images into tar shards with an index. Killed, it goes on when run again."""
@@ -100,7 +107,11 @@ def pack(
         shrink = Shrink(resize_short, max_side, 90 if quality is None else quality)
     elif quality is not None:
         raise typer.BadParameter("--quality is of images that --resize-short or --max-side shrink")
-    encoding = Encode(encode.value, channels.value) if encode is not None else None
+    encoding = None
+    if encode is not None:
+        encoding = Encode(encode.value, (channels or Channels.bgr).value)
+    elif channels is not None:
+        raise typer.BadParameter("--channels is of arrays that --encode encodes")
     with progress_bar("packing") as watcher:
         summary = pack_dataset(
             src,

@@ -8,7 +8,7 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -28,9 +28,17 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, ensure_ascii=True))
 
 
+def print_wide(content: RenderableType) -> None:
+    """On stdout, with no figure cut off: in a narrow terminal, long lines go on below."""
+    console = Console()
+    console.width = max(console.width, 80 if console.is_terminal else 120)
+    console.print(content)
+
+
 def print_table(title: str, rows: list[tuple[str, str]]) -> None:
     """A table of names and values on stdout."""
-    table = Table(title=Text(title), show_header=False, title_justify="left")
+    print(title)  # as it is, for it may be a path to copy
+    table = Table(show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in rows:

@@ -23,9 +23,10 @@ from penstock.formats.columnar import (
     name_rows,
     number_labels,
 )
-from penstock.formats.data_files import find_files
+from penstock.formats.data_files import find_files, find_stems, has_suffix
 from penstock.sample import Sample
 
+DATASET_DICT = "dataset_dict.json"  # of a folder of splits
 _STATE = "state.json"  # in which `save_to_disk` names its files
 
 
@@ -55,11 +56,11 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
     path = Path(path)
     files = _find_files(path)
     tables, states, stems = [], [], []
-    for file in files:
+    for file, stem in zip(files, find_stems(files), strict=True):
         tables.append(_map_table(file))
         info = file.stat()
         states.append((file, info.st_size, info.st_mtime_ns))
-        stems += [f"{file.stem}/{row:06d}" for row in range(tables[-1].num_rows)]
+        stems += [f"{stem}/{row:06d}" for row in range(tables[-1].num_rows)]
     if any(not table.schema.equals(tables[0].schema) for table in tables):
         raise SourceError(f"{path}: its files have different columns")
     table = pa.concat_tables(tables)
@@ -89,13 +90,26 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
 
 
 def _find_files(path: Path) -> list[Path]:
+    if (path / DATASET_DICT).is_file():
+        path = _find_split(path)
     if (path / _STATE).is_file() and (names := _read_state(path / _STATE)):
         return [path / name for name in names]
     return find_files(path, _list_arrow_files, ".arrow files")
 
 
+def _find_split(path: Path) -> Path:
+    """The folder of the only split that `DatasetDict.save_to_disk` wrote. SourceError if there are several."""
+    splits = sorted(state.parent for state in path.glob(f"*/{_STATE}"))
+    if not splits:
+        raise SourceError(f"{path}: no folder of a split, with a {_STATE}, in it")
+    if len(splits) > 1:
+        raise SourceError(f"{path}: several splits: give one of {', '.join(map(str, splits))}")
+    return splits[0]
+
+
 def _list_arrow_files(folder: Path) -> Iterator[Path]:
-    return (p for p in folder.glob("*.arrow") if not p.name.startswith("cache-"))
+    arrows = (path for path in folder.iterdir() if has_suffix(path.name, ".arrow"))
+    return (path for path in arrows if not path.name.startswith("cache-"))
 
 
 def _read_state(path: Path) -> list[str]:

@@ -21,7 +21,7 @@ _TYPES = {
     1: "null", 2: "int", 3: "float", 4: "binary", 5: "text", 6: "bool", 12: "list", 13: "struct",
     14: "union", 19: "large binary", 20: "large text", 21: "large list",
 }  # fmt: skip
-_LARGE_VERSION = 4  # metadata V5: unions have no validity bitmap any more
+_VERSION_5 = 4  # of the metadata: unions have no validity bitmap any more
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def _bind(fields: tuple[Field, ...], batch: Message) -> Column:
         raise SourceError("a compressed Arrow batch, which pyarrow.serialize never wrote")
     lengths = [length for length, _ in table.structs(1, "<qq")]
     places = table.structs(2, "<qq")
-    old = batch.version < _LARGE_VERSION
+    old = batch.version < _VERSION_5
     expected, nulls = _count_buffers(fields[0], old)
     # Arrow before 0.15 wrote an empty bitmap for nulls too.
     null_bitmap = len(places) == expected + nulls and nulls > 0

@@ -20,16 +20,28 @@ _MAX_NAMES = 1_000_000
 
 
 def find_files(path: Path, list_folder: Callable[[Path], Iterable[Path]], what: str) -> list[Path]:
-    """The files of a path, sorted where it is a folder: those that `list_folder` gives, of one split."""
+    """The files of a path, sorted where it is a folder: those that `list_folder` gives, of one split.
+
+    Names that begin with a dot, as macOS and notebooks leave them, are no part of a folder.
+    """
     if is_pattern(path):
         return match_files(path)
     if not path.is_dir():
         return [path]
-    files = sorted(list_folder(path))
+    files = sorted(file for file in list_folder(path) if _is_shown(path, file) and file.is_file())
     if not files:
         raise SourceError(f"{path}: no {what} in it")
     check_one_split(path, files)
     return files
+
+
+def _is_shown(folder: Path, file: Path) -> bool:
+    return not any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def has_suffix(name: str, suffixes: str | tuple[str, ...]) -> bool:
+    """Whether a file name ends with one of the suffixes, in capitals or not."""
+    return name.lower().endswith(suffixes)
 
 
 def is_pattern(path: str | os.PathLike[str]) -> bool:
@@ -43,13 +55,20 @@ def match_files(pattern: str | os.PathLike[str]) -> list[Path]:
     """The files that a pattern stands for, in its order, those of a `*` sorted. SourceError if one is missing."""
     files: list[Path] = []
     for name in expand_braces(os.fspath(pattern)):
-        found = sorted(glob.glob(name)) if is_pattern(name) else [name]
+        found = _match_below(name) if is_pattern(name) else [name]
         if not found or not all(map(os.path.isfile, found)):
             raise SourceError(f"{name}: no such file")
         files += map(Path, found)
     if len(set(files)) < len(files):
         raise SourceError(f"{pattern}: names a file twice")
     return files
+
+
+def _match_below(pattern: str) -> list[str]:
+    """The sorted matches; folders that are there are not part of the pattern, such as `set[1]` of `set[1]/*.tar`."""
+    folder = next(folder for folder in Path(pattern).parents if os.path.isdir(folder))
+    below = os.path.relpath(pattern, folder)
+    return sorted(os.path.join(folder, name) for name in glob.glob(below, root_dir=folder))
 
 
 def expand_braces(text: str) -> list[str]:
@@ -75,6 +94,15 @@ def _expand_choices(inner: str) -> list[str]:
     if not 0 <= last - first < _MAX_NAMES:
         raise SourceError(f"{{{inner}}}: not a range of numbers that goes up")
     return [f"{number:0{len(numbers[1])}d}" for number in range(first, last + 1)]
+
+
+def find_stems(files: Sequence[Path]) -> list[str]:
+    """What to call each file: its name without the suffix, or where such names repeat its path below `find_root`."""
+    stems = [file.stem for file in files]
+    if len(set(stems)) == len(stems):
+        return stems
+    root = find_root(files)
+    return [name_below(root, file).removesuffix(file.suffix) for file in files]
 
 
 def find_root(files: Sequence[Path]) -> Path:

@@ -8,22 +8,22 @@ from itertools import islice
 from pathlib import Path
 
 from penstock.errors import SourceError
-from penstock.formats.arrow_files import open_arrow
-from penstock.formats.data_files import is_pattern, match_files
+from penstock.formats.arrow_files import DATASET_DICT, open_arrow
+from penstock.formats.data_files import has_suffix, is_pattern, match_files
 from penstock.formats.files import is_file, is_folder, is_image_name
-from penstock.formats.folder import open_folder
-from penstock.formats.frames import is_frame_listing, open_frames
+from penstock.formats.folder import open_folder, walk_files
+from penstock.formats.frames import has_frames, is_frame_listing, open_frames
 from penstock.formats.gulp import open_gulp
 from penstock.formats.listing import SUFFIXES as LISTING_SUFFIXES
 from penstock.formats.listing import open_listing
 from penstock.formats.lmdb import DATA_FILE, open_lmdb
 from penstock.formats.lmdb_pages import MAGIC, scan_lmdb
+from penstock.formats.names import printable
 from penstock.formats.parquet import open_parquet
 from penstock.formats.source import Source
 from penstock.formats.tfrecord import is_tfrecord, open_tfrecord
 from penstock.formats.unified_doc import is_unified_doc, open_unified_doc
-from penstock.formats.webdataset import SUFFIXES as TAR_SUFFIXES
-from penstock.formats.webdataset import open_webdataset
+from penstock.formats.webdataset import is_tar_name, open_webdataset
 
 OPENERS: dict[str, Callable[[str | os.PathLike[str]], Source]] = {
     "arrow": open_arrow,
@@ -41,6 +41,7 @@ OPENERS: dict[str, Callable[[str | os.PathLike[str]], Source]] = {
 
 MANIFEST = "penstock.json"  # of an index in place, whose own .arrow files are no source
 _LOOKED_AT = 8
+_WALKED = 100_000  # files, in well under a second
 
 
 def open_source(
@@ -66,7 +67,14 @@ def open_source(
     name, place = (format, path) if format is not None else find_format(path)
     if format in ("frames", "listing") and Path(path).is_dir():
         place = _find_listing(Path(path))
-    return OPENERS[name](place)
+    try:
+        return OPENERS[name](place)
+    except SourceError as error:
+        if format is not None or Path(place) == Path(path):
+            raise
+        raise SourceError(
+            f"{error} ({path} was taken for a {name} layout because of {place}; --format says otherwise)"
+        ) from None
 
 
 def find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[str]]:
@@ -106,15 +114,15 @@ def _look_at_file(path: Path) -> str | None:
         return _which_lmdb(path)
     if head[:4] == b"PAR1":
         return "parquet"
-    if head[:6] == b"ARROW1" or (head[:4] == b"\xff" * 4 and path.suffix == ".arrow"):
+    if head[:6] == b"ARROW1" or (head[:4] == b"\xff" * 4 and has_suffix(path.name, ".arrow")):
         return "arrow"
-    if path.name.endswith(TAR_SUFFIXES) or head[257:262] == b"ustar":
+    if is_tar_name(path.name) or head[257:262] == b"ustar":
         return "webdataset"
-    if path.suffix in LISTING_SUFFIXES:
+    if has_suffix(path.name, LISTING_SUFFIXES):
         return "frames" if is_frame_listing(path) else "listing"
     if is_tfrecord(path):
         return "tfrecord"
-    return "lmdb" if path.suffix in (".lmdb", ".mdb") else None
+    return "lmdb" if has_suffix(path.name, (".lmdb", ".mdb")) else None
 
 
 def _which_lmdb(path: Path) -> str:
@@ -142,55 +150,69 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
         return _which_lmdb(path), path
     if any(name.endswith((".gulp", ".gmeta")) for name in names):
         return "gulp", path
-    folders = [Path(entry.path) for entry in entries if is_folder(entry)]
-    if _has_images(folders):
+    folders = [entry.name for entry in entries if is_folder(entry)]
+    below = _look_below(path) if folders else None
+    if below == "folder":
+        _check_no_data(path, names, folders)
         return _look_at_listings(path, names, True) or ("folder", path)
-    if any(name.endswith(TAR_SUFFIXES) for name in names):
+    if any(map(is_tar_name, names)):
         return "webdataset", path
-    databases = [entry.name for entry in entries if entry.name.endswith(".lmdb")]
+    databases = [entry.name for entry in entries if has_suffix(entry.name, ".lmdb")]
     if databases:
         inner = path / _only(path, databases, "databases")
         return _which_lmdb(inner), inner
-    if any(name.endswith(".parquet") for name in names):
+    if any(has_suffix(name, ".parquet") for name in names):
         return "parquet", path
-    if any(name.endswith(".arrow") for name in names) and MANIFEST not in names:
+    if any(has_suffix(name, ".arrow") for name in names) and MANIFEST not in names:
         return "arrow", path
-    return _look_at_listings(path, names, bool(folders)) or _look_deeper(path, names, folders)
+    if DATASET_DICT in names:
+        return "arrow", path
+    return _look_at_listings(path, names, bool(folders)) or (below or _guess(path, names), path)
 
 
-def _has_images(folders: list[Path]) -> bool:
-    """Whether the first folders are those of classes: ImageNet's often lie beside the tars they came in."""
-    for folder in folders[:_LOOKED_AT]:
-        with os.scandir(folder) as entries:
-            if any(is_image_name(entry.name) for entry in islice(entries, 100)):
-                return True
-    return False
+def _look_below(path: Path) -> str | None:
+    """The layout of the first image in the folders below, or else of a Parquet file there."""
+    found = None
+    for name, _ in islice(walk_files(path), _WALKED):
+        if "/" in name and is_image_name(name):
+            return "folder"
+        if "/" in name and has_suffix(name, ".parquet"):
+            found = "parquet"
+    return found
+
+
+def _check_no_data(path: Path, names: list[str], folders: list[str]) -> None:
+    """SourceError if there is data beside the images, but for tars that classes came in, as ImageNet's do."""
+    stems = {name: Path(name).stem for name in names if is_tar_name(name)}
+    data = [n for n, stem in stems.items() if not {stem, Path(stem).stem} & set(folders)]
+    data += [name for name in (*names, *folders) if has_suffix(name, (".lmdb", ".parquet"))]
+    if data:
+        raise SourceError(
+            f"{path}: both {_some(data)} and folders of images ({_some(folders)}); say which to take "
+            "with --format, such as --format folder"
+        )
 
 
 def _look_at_listings(path: Path, names: list[str], has_folders: bool) -> tuple[str, Path] | None:
-    listings = [name for name in names if Path(name).suffix in LISTING_SUFFIXES]
-    frames = [name for name in listings if is_frame_listing(path / name)]
-    if frames and len(listings) == 1:
-        return "frames", path / frames[0]
+    listings = [name for name in names if has_suffix(name, LISTING_SUFFIXES)]
+    if len(listings) == 1 and is_frame_listing(only := path / listings[0]) and has_frames(only):
+        return "frames", only
     if listings and not has_folders:
         return "listing", path / _only(path, listings, "listings")
     return None
 
 
-def _look_deeper(path: Path, names: list[str], folders: list[Path]) -> tuple[str, Path]:
-    """TFRecords, which have no suffix that one could go by; Parquet in `data/`; else an image folder."""
-    if (path / "data").is_dir() and any((path / "data").glob("*.parquet")):
-        return "parquet", path
+def _guess(path: Path, names: list[str]) -> str:
+    """TFRecords, which have no suffix that one could go by; else an image folder."""
     others = [name for name in names if not is_image_name(name)]
-    if not folders and any(is_tfrecord(path / name) for name in others[:_LOOKED_AT]):
-        return "tfrecord", path
-    return "folder", path
+    return "tfrecord" if any(is_tfrecord(path / n) for n in others[:_LOOKED_AT]) else "folder"
 
 
 def _find_listing(path: Path) -> Path:
-    names = sorted(p.name for p in path.iterdir() if p.suffix in LISTING_SUFFIXES)
+    shown = [p.name for p in path.iterdir() if not p.name.startswith(".")]
+    names = [name for name in shown if has_suffix(name, LISTING_SUFFIXES)]
     if not names:
-        raise SourceError(f"{path}: no listing ({', '.join(sorted(LISTING_SUFFIXES))}) in it")
+        raise SourceError(f"{path}: no listing ({', '.join(LISTING_SUFFIXES)}) in it")
     return path / _only(path, names, "listings")
 
 
@@ -198,3 +220,7 @@ def _only(path: Path, names: list[str], what: str) -> str:
     if len(names) > 1:
         raise SourceError(f"{path}: several {what} ({', '.join(sorted(names))}); say which one")
     return names[0]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(printable, names[:3])) + (", ..." if len(names) > 3 else "")

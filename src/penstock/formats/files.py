@@ -14,11 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.names import split_path, unique_keys
-from penstock.sample import Sample, field_name
-
-SUFFIXES = frozenset(
-    {"bmp", "gif", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp"},
-)
+from penstock.sample import IMAGE_FIELDS, Sample, field_name
 
 UNREADABLE = -1
 """The mtime of a file that could not even be looked at when the source was listed."""
@@ -30,7 +26,7 @@ MISSING = -2
 def is_image_name(name: str) -> bool:
     """Whether a file name has the suffix of an image."""
     _, dot, suffix = name.rpartition(".")
-    return bool(dot) and suffix.lower() in SUFFIXES
+    return bool(dot) and field_name(suffix) in IMAGE_FIELDS
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:

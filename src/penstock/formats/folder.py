@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from penstock.errors import SourceError
-from penstock.formats.files import SUFFIXES, UNREADABLE, ImageFiles, is_folder, is_image_name
+from penstock.formats.files import UNREADABLE, ImageFiles, is_folder, is_image_name
+from penstock.sample import IMAGE_FIELDS
 
 
 def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
@@ -25,7 +26,7 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
     classes = sorted(e.name for e in os.scandir(root) if is_folder(e) and not _is_hidden(e.name))
     found, ignored = _list_images(root, classes)
     if not found:
-        raise SourceError(f"{root}: no image files ({', '.join(sorted(SUFFIXES))}) below it")
+        raise SourceError(f"{root}: no image files ({', '.join(sorted(IMAGE_FIELDS))}) below it")
     label_of = {name: label for label, name in enumerate(classes)}
     names = [name for name, _, _ in found]
     return ImageFiles(
@@ -42,7 +43,7 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
 def _list_images(root: Path, classes: list[str]) -> tuple[list[tuple[str, int, int]], list[str]]:
     found: list[tuple[str, int, int]] = []
     ignored: list[str] = []
-    for name, entry in _walk(os.fspath(root), "", frozenset()):
+    for name, entry in walk_files(root):
         beside_classes = bool(classes) and "/" not in name
         state = _stat(entry) if is_image_name(name) and not beside_classes else None
         if state is not None:
@@ -59,8 +60,8 @@ def _sort_key(name: str) -> str:
     return f"{name.partition('/')[0]}\0{folder}\0{file}"
 
 
-def _walk(
-    path: str, prefix: str, above: frozenset[tuple[int, int]]
+def walk_files(
+    path: str | os.PathLike[str], prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """All but directories below `path` by their relative names; `above` are the directories on the way."""
     info = os.stat(path)
@@ -72,7 +73,7 @@ def _walk(
             if _is_hidden(entry.name):
                 continue
             if is_folder(entry):
-                yield from _walk(entry.path, f"{prefix}{entry.name}/", above | {here})
+                yield from walk_files(entry.path, f"{prefix}{entry.name}/", above | {here})
             else:
                 yield prefix + entry.name, entry
 

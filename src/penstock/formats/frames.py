@@ -12,7 +12,8 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ import pyarrow as pa
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.keys import make_keys
 from penstock.formats.listing import PATH_COLUMNS
-from penstock.formats.names import printable
+from penstock.formats.names import is_below, printable
 from penstock.formats.sniff import sniff_image
 from penstock.sample import Sample
 
@@ -28,15 +29,27 @@ _SUFFIXES = (".jpg", ".jpeg")
 
 
 def is_frame_listing(path: Path) -> bool:
-    """Whether a CSV has the form `id;label`: one semicolon in its first line, before any comma."""
+    """Whether a CSV has the form `id;label`: one semicolon in its first line, and no comma before it."""
     try:
         with open(path, "rb") as file:
             line = file.readline(4096)
     except OSError:
         return False
-    head, semicolon, _ = line.partition(b";")
+    head = line.partition(b";")[0]
     is_heading = head.decode("utf-8-sig", "replace") in PATH_COLUMNS  # of a listing
-    return bool(semicolon) and b"," not in head and not is_heading
+    return line.count(b";") == 1 and b"," not in head and not is_heading
+
+
+def has_frames(listing: Path) -> bool:
+    """Whether one of the first ids has a folder of frames where `open_frames` looks for it."""
+    with open(listing, encoding="utf-8-sig", errors="replace") as file:
+        ids = [line.partition(";")[0].strip() for line in islice(file, 8)]
+    roots = _list_roots(listing)
+    return any(_is_video(root / name) for name in filter(is_below, ids) for root in roots)
+
+
+def _is_video(folder: Path) -> bool:
+    return folder.is_dir() and any(p.name.lower().endswith(_SUFFIXES) for p in folder.iterdir())
 
 
 @dataclass(frozen=True)
@@ -100,7 +113,7 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
     seen: set[str] = set()
     try:
         with open(listing, encoding="utf-8-sig", newline="") as file:
-            for number, row in enumerate(csv.reader(file, delimiter=";"), 1):
+            for number, row in enumerate(csv.reader(file, delimiter=";", strict=True), 1):
                 if not row:
                     continue
                 name = _check_id(listing, number, row[0].strip())
@@ -109,7 +122,11 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
                     raise SourceError(f"{listing}, line {number}: {printable(name)} {what}")
                 seen.add(name)
                 rows.append((name, (row[1].strip() or None) if len(row) == 2 else None))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
+        raise SourceError(
+            f"{listing}, after {len(rows)} ids: {error}; are its quotes closed?"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{listing}: {error}") from None
     if not rows:
         raise SourceError(f"{listing}: lists no videos")
@@ -117,15 +134,19 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
 
 
 def _check_id(listing: Path, number: int, name: str) -> str:
-    path = PurePosixPath(name)
-    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
+    if not is_below(name):
         raise SourceError(f"{listing}, line {number}: {name!r:.80} is not the name of a folder")
     return name
 
 
-def _find_root(listing: Path, name: str) -> Path:
+def _list_roots(listing: Path) -> list[Path]:
+    """Where the folders of frames may be: beside the listing, or in a folder beside it."""
     folders = sorted(Path(e.path) for e in os.scandir(listing.parent) if e.is_dir())
-    for folder in (listing.parent, *folders):
+    return [listing.parent, *folders]
+
+
+def _find_root(listing: Path, name: str) -> Path:
+    for folder in _list_roots(listing):
         if (folder / name).is_dir():
             return folder
     raise SourceError(f"{listing}: no folder {printable(name)} beside it; say where the frames are")

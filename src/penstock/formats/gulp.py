@@ -27,11 +27,13 @@ from penstock.formats.names import printable
 from penstock.formats.pread import open_unchanged, pread_all
 from penstock.formats.sniff import sniff_image
 from penstock.formats.source import Located
+from penstock.formats.strict_json import parse_json
 from penstock.sample import Sample
 
 LABELS = "label2idx.json"
 _NAME = re.compile(r"(data|meta)(.*)\.(gulp|gmeta)")
 KNOWN = frozenset({"id", "label", "idx"})
+LABEL_LIMIT = 1 << 31
 """What of the metadata has a place of its own in a sample."""
 
 _MAX_META = 1 << 30
@@ -232,20 +234,10 @@ def _read_chunk(chunk: Chunk, number: int) -> Iterator[Video]:
 
 
 def _read_json(path: Path) -> Any:
-    """A JSON file without repeated keys, of which Python would keep the last in silence."""
-
-    def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for name, value in pairs:
-            if name in result:
-                raise ValueError(f"{printable(name)} is there twice")
-            result[name] = value
-        return result
-
     try:
         if path.stat().st_size > _MAX_META:
             raise SourceError(f"{path}: too large for metadata")
-        return json.loads(path.read_bytes(), object_pairs_hook=refuse_repeats)
+        return parse_json(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise SourceError(f"{path}: not readable JSON: {error!s:.200}") from None
 
@@ -288,7 +280,7 @@ def _read_labels(root: Path, videos: list[Video]) -> tuple[dict[str, int], list[
         return {name: number for number, name in enumerate(classes)}, classes or None
     numbers = _read_json(path)
     if not isinstance(numbers, dict) or not all(
-        type(n) is int and 0 <= n < 1 << 31 for n in numbers.values()
+        type(n) is int and 0 <= n < LABEL_LIMIT for n in numbers.values()
     ):
         raise SourceError(f"{path}: not an object of labels and numbers")
     by_number = {number: name for name, number in numbers.items()}

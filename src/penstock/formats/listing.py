@@ -2,7 +2,7 @@
 
 `path` (also `file`, `filename` or `file_name`) is relative to the image folder. `label` holds whole
 numbers, taken as they are, or names, which are numbered in sorted order; one that is empty is no
-label. Every other column becomes a column of the index (see `listing_table` for its type).
+label, and spaces around one are an error. Every other column becomes a column of the index (see `listing_table` for its type).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import pyarrow as pa
 from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles, is_image_name, stat_files
 from penstock.formats.listing_table import read_csv, read_json_lines
+from penstock.formats.names import is_below
 
-SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson", ".tsv"})
+SUFFIXES = (".csv", ".jsonl", ".ndjson", ".tsv")
 PATH_COLUMNS = ("path", "file", "filename", "file_name")
 
 
@@ -57,9 +58,12 @@ def open_listing(
 
 
 def _read_table(listing: Path) -> pa.Table:
+    suffix = listing.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise SourceError(f"{listing}: a listing is .csv, .tsv, .jsonl or .ndjson")
     try:
-        if listing.suffix in (".csv", ".tsv"):
-            return read_csv(listing, "\t" if listing.suffix == ".tsv" else ",")
+        if suffix in (".csv", ".tsv"):
+            return read_csv(listing, "\t" if suffix == ".tsv" else ",")
         return read_json_lines(listing)
     except FileNotFoundError:
         raise SourceError(f"{listing}: no such file") from None
@@ -72,8 +76,7 @@ def _values(table: pa.Table, column: str) -> list[Any]:
 
 def _check_path(listing: Path, row: int, value: object) -> str:
     text = str(value) if value is not None else ""
-    path = PurePosixPath(text)
-    if not text or "\0" in text or path.is_absolute() or ".." in path.parts:
+    if not is_below(text):
         raise SourceError(
             f"{listing}, row {row + 1}: {value!r} is not a path below the image folder"
         )
@@ -81,7 +84,7 @@ def _check_path(listing: Path, row: int, value: object) -> str:
         raise SourceError(
             f"{listing}, row {row + 1}: {value!r} does not have the suffix of an image"
         )
-    return str(path)
+    return str(PurePosixPath(text))
 
 
 def _check_unique(listing: Path, names: Sequence[str]) -> None:
@@ -105,5 +108,8 @@ def _read_labels(listing: Path, table: pa.Table) -> tuple[list[int | None], list
     if not pa.types.is_string(column.type):
         raise SourceError(f"{listing}: labels are {column.type}, not whole numbers or names")
     classes = sorted(set(column.to_pylist()) - {None, ""})
+    for name in classes:
+        if name != name.strip():  # ' 2' among numbers would make names of all of them
+            raise SourceError(f"{listing}: the label {name!r} has spaces around it; take them out")
     number = {name: label for label, name in enumerate(classes)}
     return [number.get(name) for name in column.to_pylist()], classes

@@ -6,7 +6,6 @@ an empty text is null and nothing else is; JSON has types of its own, which are 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +14,44 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from penstock.errors import SourceError
+from penstock.formats.strict_json import parse_json
 
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _ODD = r"^(-?inf|nan)$"
 # Whole numbers among floats have at most 15 digits, all of which a float keeps.
 _FLOAT = r"^-?(0|[1-9][0-9]{0,14}|(0|[1-9][0-9]*)(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))$"
 _LIMIT = 1 << 63
+_MAX_ROW = 16 << 20
 
 
 def read_csv(path: Path, delimiter: str) -> pa.Table:
     """The table of a CSV file. SourceError if it is damaged or not UTF-8."""
+    raw = _parse_csv(path, delimiter)
+    columns, wrong = [], []
+    for name, column in zip(raw.column_names, raw.columns, strict=True):
+        try:
+            columns.append(_find_numbers(column.cast(pa.string())))
+        except pa.ArrowInvalid:
+            wrong.append(name)
+    if wrong:
+        raise SourceError(f"{path}: the columns {wrong} are not all UTF-8; save the file as UTF-8")
+    return pa.table(columns, raw.column_names)
+
+
+def _parse_csv(path: Path, delimiter: str) -> pa.Table:
+    """All cells as bytes. A row of our own is read behind the last: an open quote would swallow it."""
+    data = path.read_bytes()
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    read = pyarrow.csv.ReadOptions(block_size=_MAX_ROW)
     try:
-        with pyarrow.csv.open_csv(path, parse_options=parse) as reader:
+        with pyarrow.csv.open_csv(
+            pa.BufferReader(data), read_options=read, parse_options=parse
+        ) as reader:
             names = reader.schema.names
+        last = delimiter.join("." * len(names)).encode()
         raw = pyarrow.csv.read_csv(
-            path,
+            pa.BufferReader(b"\n".join((data, last, b""))),
+            read_options=read,
             parse_options=parse,
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.binary()),
@@ -39,16 +60,14 @@ def read_csv(path: Path, delimiter: str) -> pa.Table:
             ),
         )
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise SourceError(f"{path}: {error}") from None
-    columns, wrong = [], []
-    for name, column in zip(names, raw.columns, strict=True):
-        try:
-            columns.append(_find_numbers(column.cast(pa.string())))
-        except pa.ArrowInvalid:
-            wrong.append(name)
-    if wrong:
-        raise SourceError(f"{path}: the columns {wrong} are not all UTF-8; save the file as UTF-8")
-    return pa.table(columns, names)
+        straddles = "straddling" in str(error)  # what Arrow says of a row longer than a block
+        too_long = f"a row of more than {_MAX_ROW >> 20} MiB, or a quote that is never closed"
+        raise SourceError(f"{path}: {too_long if straddles else error}") from None
+    cell = raw.columns[-1][-1].as_py()
+    if cell != b".":
+        line = data.count(b"\n") - cell.count(b"\n", 0, -len(last) - 2) + 1
+        raise SourceError(f"{path}, line {line}: a quote that is never closed")
+    return raw.slice(0, raw.num_rows - 1)
 
 
 def _find_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -84,6 +103,8 @@ def read_json_lines(path: Path) -> pa.Table:
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = []
     for name in names:
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            raise SourceError(f"{path}: the name {name!r} is not text: it has half a character")
         try:
             columns.append(pa.array([row.get(name) for row in rows]))
         except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
@@ -95,18 +116,11 @@ def read_json_lines(path: Path) -> pa.Table:
 
 def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, object_pairs_hook=_make_dict, parse_int=_parse_integer)
+        row = parse_json(line, _parse_integer)
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}, line {number}: {error!s:.200}") from None
     if not isinstance(row, dict):
         raise SourceError(f"{path}, line {number}: it is a {type(row).__name__}, not an object")
-    return row
-
-
-def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise ValueError(f"a name comes twice among {[name for name, _ in pairs]}")
     return row
 
 

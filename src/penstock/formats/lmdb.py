@@ -30,7 +30,7 @@ from penstock.formats.pread import open_unchanged
 from penstock.formats.safe_msgpack import load_msgpack
 from penstock.formats.safe_pickle import load_pickle
 from penstock.formats.sniff import sniff_image
-from penstock.formats.source import Located
+from penstock.formats.source import Located, find_bytes
 from penstock.sample import Sample
 
 DATA_FILE = "data.mdb"
@@ -187,14 +187,6 @@ class LmdbSource:
                 raise SourceError(f"{name} is not stored as the bytes of a file; pack it instead")
             offsets[name] = entry.offset + place
         return Located(sample, self.database.path.name, offsets)
-
-
-def find_bytes(value: bytes, data: bytes) -> int | None:
-    """Where `data` lies in `value`. Any place will do: the bytes there are the same."""
-    start = value.find(data[:64])
-    if start >= 0 and value[start : start + len(data)] != data:
-        start = value.find(data)  # linear in any case, but slower to begin with
-    return None if start < 0 else start
 
 
 def open_lmdb(path: str | os.PathLike[str]) -> LmdbSource:

@@ -11,6 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 _TROUBLE = re.compile(r"%(?=[0-9A-Fa-f]{2})|[\x00-\x1f\x7f\udc80-\udcff]")
 
@@ -50,6 +51,12 @@ def unique_keys(paths: Sequence[str]) -> list[str]:
             split_path(path + ".")[0] if key in shared else key
             for key, path in zip(keys, paths, strict=True)
         ]
+
+
+def is_below(name: str) -> bool:
+    """Whether a name with `/` is a path that stays below the folder it is joined to."""
+    path = PurePosixPath(name)
+    return bool(name) and "\0" not in name and not path.is_absolute() and ".." not in path.parts
 
 
 def printable(name: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from penstock.formats.columnar import (
     name_rows,
     number_labels,
 )
-from penstock.formats.data_files import find_files
+from penstock.formats.data_files import find_files, find_root, find_stems, has_suffix, name_below
 from penstock.formats.spool import Spool
 from penstock.sample import Sample
 
@@ -92,11 +92,11 @@ class ParquetSource(RowSource):
 def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
     """The rows of a Parquet file, of those that a pattern names, or of all in a folder and its folders."""
     path = Path(path)
-    files = find_files(path, lambda folder: folder.rglob("*.parquet"), ".parquet files")
+    files = find_files(path, _list_parquet_files, ".parquet files")
     schema, groups, counts, sizes, mtimes = None, [], [], [], []
     tables, paths, stems = [], [], []
     layout: Layout | None = None
-    for file_path in files:
+    for file_path, stem in zip(files, find_stems(files), strict=True):
         try:
             with pq.ParquetFile(file_path) as file:
                 layout, schema = _check_schema(file_path, file.schema_arrow, schema, layout)
@@ -110,10 +110,11 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
         counts += [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
         sizes += [_row_size(metadata.row_group(n)) for n in range(metadata.num_row_groups)]
         mtimes += [file_path.stat().st_mtime_ns] * metadata.num_row_groups
-        stems += [f"{file_path.stem}/{row:06d}" for row in range(metadata.num_rows)]
+        stems += [f"{stem}/{row:06d}" for row in range(metadata.num_rows)]
     assert layout is not None
     if not stems:
         raise SourceError(f"{path}: no rows in it")
+    layout = replace(layout, ignored=[*layout.ignored, *_find_partitions(files)])
     small = pa.concat_tables(tables)
     labels, classes = number_labels(layout, small)
     chunks = [chunk for part in paths for chunk in part.chunks]
@@ -130,6 +131,18 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
         labels=labels,
         classes=classes,
     )
+
+
+def _list_parquet_files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if has_suffix(path.name, ".parquet"))
+
+
+def _find_partitions(files: Sequence[Path]) -> list[str]:
+    """The columns that only the names of folders have, as in `label=0/part-0.parquet`: they are not read."""
+    root = find_root(files)
+    folders = {part for file in files for part in name_below(root, file).split("/")[:-1]}
+    names = sorted({name for name, sign, _ in (f.partition("=") for f in folders) if sign})
+    return [f"column {name} (of the names of folders)" for name in names]
 
 
 def _check_schema(

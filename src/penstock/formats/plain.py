@@ -30,10 +30,10 @@ class PlainFile:
                 info = os.fstat(file.fileno())
                 if file.read(2) == b"\x1f\x8b":
                     file.seek(0)
-                    self._spool = _unpack(file, info.st_size)
+                    self._spool = _gunzip(file, info.st_size)
         except OSError as error:
             raise SourceError(f"{path}: {error.strerror}") from None
-        self.is_packed = self._spool is not None
+        self.is_gzipped = self._spool is not None
         self.mtime = info.st_mtime_ns
         self.size = info.st_size if self._spool is None else self._spool.size
 
@@ -55,7 +55,7 @@ class PlainFile:
         return data
 
 
-def _unpack(file: IO[bytes], size: int) -> Spool:
+def _gunzip(file: IO[bytes], size: int) -> Spool:
     """The content of a gzip file of any number of members, on disk. Bombs and cuts are errors."""
     spool, limit = Spool(), size * _MAX_RATIO + _PIECE
     stream = zlib.decompressobj(wbits=31)

@@ -68,3 +68,11 @@ class PlacedSource(Source, Protocol):
         """Sample `i` as it lies: only fields that are contiguous bytes of the file. SourceError if
         it cannot be read, or has a field that is not stored as the bytes of a file."""
         ...
+
+
+def find_bytes(value: bytes, data: bytes) -> int | None:
+    """Where `data` lies in `value`. Any place will do: the bytes there are the same."""
+    start = value.find(data[:64])
+    if start >= 0 and value[start : start + len(data)] != data:
+        start = value.find(data)  # linear in any case, but slower to begin with
+    return None if start < 0 else start

@@ -16,6 +16,7 @@ _NUMBERED = re.compile(r"(.+?)-\d+-of-\d+")
 _WORD = re.compile(
     r"(?<![a-z])(?:trainval|minival|train|training|test|testing|val|valid|validation|dev|eval)(?![a-z])"
 )
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")  # begins a word, as in `trainA`
 _SAME = {"training": "train", "testing": "test", "val": "validation", "valid": "validation"}
 
 
@@ -23,7 +24,7 @@ def find_split(name: str) -> str:
     """The split that a file, named with `/` from the folder on, says it is of; empty if none."""
     folder, _, file = name.rpartition("/")
     numbered = _NUMBERED.match(file)
-    words = _WORD.findall(f"{folder}/{'' if numbered else file}".lower())
+    words = _WORD.findall(_CAPITAL.sub("-", f"{folder}/{'' if numbered else file}").lower())
     own = [numbered[1].lower()] if numbered else []
     return " ".join(sorted({_SAME.get(word, word) for word in (*words, *own)}))
 

@@ -21,11 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceError
-from penstock.formats.data_files import find_files, find_root, name_below
+from penstock.formats.data_files import find_files, has_suffix
 from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.plain import PlainFile
-from penstock.formats.source import Located
 from penstock.formats.tar import Member, scan_tar
 from penstock.sample import Sample, field_name, is_video_field
 
@@ -126,12 +125,11 @@ def printable_key(key: str) -> str:
 
 @dataclass(frozen=True)
 class WebDatasetSource:
-    """A `PlacedSource` over tars. Members are kept as numbers, about 20 bytes each, besides the keys.
+    """A `Source` over tars. Members are kept as numbers, about 20 bytes each, besides the keys.
 
     Sample `i` has the members `starts[i]` to `starts[i + 1]`, each a row of (field, offset, size).
     """
 
-    root: Path
     tars: Sequence[PlainFile]
     names: Sequence[str]
     tar_of: np.ndarray
@@ -150,15 +148,6 @@ class WebDatasetSource:
         object.__setattr__(self, "sizes", before[self.starts[1:]] - before[self.starts[:-1]])
         object.__setattr__(self, "mtimes", mtimes)
 
-    @property
-    def files(self) -> Mapping[str, Sequence[int]]:
-        return {
-            name_below(self.root, tar.path): range(
-                *np.searchsorted(self.tar_of, [k, k + 1]).tolist()
-            )
-            for k, tar in enumerate(self.tars)
-        }
-
     def read(self, i: int) -> Sample:
         """The members of a sample, `cls` being its label as well."""
         tar = self.tars[int(self.tar_of[i])]
@@ -169,18 +158,6 @@ class WebDatasetSource:
             del fields[name + FRAMES]
         key = keep_key(printable_key(self.names[i]))
         return Sample(key, fields, parse_cls(key, fields.get("cls")), frames=frames)
-
-    def locate(self, i: int) -> Located:
-        """The sample, and where its members lie."""
-        tar = self.tars[int(self.tar_of[i])]
-        if tar.is_packed:
-            raise SourceError(f"{tar.path.name} is compressed; pack it, or unpack it first")
-        rows = self.members[self.starts[i] : self.starts[i + 1]].tolist()
-        sample = self.read(i)
-        offsets = {self.fields[number]: offset for number, offset, _ in rows}
-        return Located(
-            sample, name_below(self.root, tar.path), {name: offsets[name] for name in sample}
-        )
 
 
 def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
@@ -210,7 +187,6 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
         raise SourceError(f"{path}: no samples in its {len(tars)} tars")
     check_no_archives(path, numbers)
     return WebDatasetSource(
-        root=find_root(paths),
         tars=tars,
         names=names,
         tar_of=np.array(tar_of),
@@ -231,24 +207,29 @@ def _scan(tar: PlainFile, passed: list[str]) -> Iterator[Group]:
         os.close(fd)
 
 
+def is_tar_name(name: str) -> bool:
+    """Whether a file is called a tar, even one that is compressed in a way that `find_tars` refuses."""
+    return has_suffix(name, SUFFIXES + _UNREAD)
+
+
 def find_tars(path: str | os.PathLike[str]) -> list[Path]:
     """The tars that a path, a folder or a pattern stands for."""
     tars = find_files(Path(path), _list_tars, ".tar files")
     for tar in tars:
         if not tar.is_file():
             raise SourceError(f"{tar}: no such file")
+    _check_all_read(tars)
     return tars
 
 
 def _list_tars(folder: Path) -> list[Path]:
-    _check_all_read(folder)
-    return [path for path in folder.iterdir() if path.name.endswith(SUFFIXES)]
+    return [path for path in folder.iterdir() if is_tar_name(path.name)]
 
 
-def _check_all_read(folder: Path) -> None:
-    unread = sorted(name for name in os.listdir(folder) if name.endswith(_UNREAD))
+def _check_all_read(tars: Sequence[Path]) -> None:
+    unread = [str(tar) for tar in tars if has_suffix(tar.name, _UNREAD)]
     if unread:
         raise SourceError(
-            f"{folder}: {', '.join(map(printable, unread[:5]))}: such compressed tars are not read; "
+            f"{', '.join(map(printable, unread[:5]))}: such compressed tars are not read; "
             "unpack them to .tar or .tar.gz, or name the tars that are wanted, as in x-{000..127}.tar"
         )

@@ -6,6 +6,7 @@ import numpy as np
 
 from penstock.formats.tar import BLOCK
 
+DEFAULT_SHARD_SIZE = 256 << 20
 _PER_SAMPLE = BLOCK + 2 * BLOCK  # the header of the image, and a label with its header
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from PIL import Image
 
 from penstock import _core
@@ -88,12 +89,14 @@ def say_why(error: Exception) -> str:
     return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", str(error))
 
 
-def _drop_infinite(value: Any) -> Any:
-    """Infinities and NaN as null, since JSON has no numbers for them; the index keeps them."""
+def _make_plain(value: Any) -> Any:
+    """NumPy's numbers as Python's; infinities and NaN as null, since JSON has none: the index keeps them."""
+    if isinstance(value, (np.number, np.bool_)):
+        value = value.item()
     if isinstance(value, dict):
-        return {name: _drop_infinite(part) for name, part in value.items()}
+        return {name: _make_plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_drop_infinite(part) for part in value]
+        return [_make_plain(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -107,7 +110,7 @@ def shard_fields(sample: Sample) -> dict[str, bytes]:
     if sample.label is not None:
         fields.setdefault("cls", b"%d" % sample.label)
     if sample.columns:
-        columns = _drop_infinite(dict(sample.columns))
+        columns = _make_plain(dict(sample.columns))
         text = json.dumps(columns, ensure_ascii=False, default=str, allow_nan=False)
         fields.setdefault("json", text.encode())
     for name, sizes in sample.frames.items():

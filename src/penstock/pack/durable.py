@@ -1,10 +1,18 @@
-"""Files that exist whole or not at all: written under a temporary name, synced, renamed."""
+"""Files and folders that exist whole or not at all: written under a temporary name, synced, renamed."""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from penstock.errors import PackError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def sync_folder(folder: Path) -> None:
@@ -21,11 +29,22 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
+@contextmanager
+def named_if_full(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Lets the error of a full disk say what was being written, which the system does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
+
+
 def write_durable(path: Path, data: bytes) -> None:
     """Replaces `path` by `data` at one stroke, whoever else may be writing it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        with named_if_full(path), open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -34,3 +53,31 @@ def write_durable(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def new_place(out: Path) -> Iterator[Path]:
+    """A temporary path that becomes `out` at the end, and is removed if anything goes wrong.
+
+    PackError if the name is taken, but for an empty folder.
+    """
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise PackError(f"{out}: exists already; choose another name")
+    out = out.resolve()  # behind a link lies the empty folder whose place is taken
+    out.parent.mkdir(parents=True, exist_ok=True)
+    place = temporary_name(out)
+    if place.exists():
+        raise PackError(f"{place}: left by a run that was stopped; remove it")
+    try:
+        with named_if_full(out):
+            yield place
+        if out.exists():
+            out.rmdir()
+        os.rename(place, out)
+        sync_folder(out.parent)
+    except BaseException:
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+        raise

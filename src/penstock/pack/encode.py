@@ -10,6 +10,7 @@ from PIL import Image
 
 from penstock.errors import SourceError
 from penstock.formats.arrays import decode_npy
+from penstock.pack.checks import keep_integers
 from penstock.sample import Sample
 
 
@@ -22,6 +23,7 @@ class Encode:
     quality: int = 95
 
     def __post_init__(self) -> None:
+        keep_integers(self, "quality")
         if self.kind not in ("png", "jpg"):
             raise ValueError(f"kind is {self.kind!r}; it must be 'png' or 'jpg'")
         if self.channels not in ("bgr", "rgb"):

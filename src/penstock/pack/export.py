@@ -12,13 +12,12 @@ when it is whole; a name that is taken is refused.
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from operator import index
 from pathlib import Path
 
-from penstock.errors import PackError
-from penstock.pack.durable import sync_folder, temporary_name
+from penstock.pack.durable import new_place
 from penstock.pack.outgoing import Classes
 from penstock.pack.to_folder import write_folder
 from penstock.pack.to_gulp import write_gulp
@@ -49,28 +48,10 @@ def export_samples(
     """
     if to not in EXPORTS:
         raise ValueError(f"to is {to!r}; it must be one of {', '.join(EXPORTS)}")
-    with _new_place(Path(out)) as place:
-        return EXPORTS[to](samples, place, classes)
+    with new_place(Path(out)) as place:
+        return EXPORTS[to](map(_with_own_label, samples), place, classes)
 
 
-@contextmanager
-def _new_place(out: Path) -> Iterator[Path]:
-    """A temporary path that becomes `out` at the end, and is removed if anything goes wrong."""
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise PackError(f"{out}: exists already; choose another name")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    place = temporary_name(out)
-    if place.exists():
-        raise PackError(f"{place}: left by an export that was stopped; remove it")
-    try:
-        yield place
-        if out.exists():
-            out.rmdir()
-        os.rename(place, out)
-        sync_folder(out.parent)
-    except BaseException:
-        if place.is_dir():
-            shutil.rmtree(place)
-        else:
-            place.unlink(missing_ok=True)
-        raise
+def _with_own_label(sample: Sample) -> Sample:
+    """The sample with Python's own integer as its label: NumPy's have no JSON."""
+    return sample if sample.label is None else replace(sample, label=index(sample.label))

@@ -138,7 +138,7 @@ def read_index(path: Path, *, rows: int, data: FileRecord | None) -> pa.Table:
     except FileNotFoundError:
         raise CorruptError(f"{path}: the index is missing") from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptError(f"{path}: not a readable index: {error}") from None
+        raise _explain(path, error) from None
     _check(path, table, rows, data)
     return table
 
@@ -169,6 +169,16 @@ def _map(path: Path) -> pa.Table:
     with pa.memory_map(os.fspath(path)) as file:
         table = pa.ipc.open_file(file, options=_ONE_THREAD).read_all()
     return table.select([i for i, name in enumerate(table.column_names) if name[-5:] != ".seek"])
+
+
+def _explain(path: Path, error: Exception) -> Exception:
+    """Damage, unless it is the machine that is at fault: then the file may be sound."""
+    number = getattr(error, "errno", None)
+    if number is not None:
+        return OSError(number, os.strerror(number), os.fspath(path))
+    if type(error) is pa.ArrowException:  # of no kind that it has for files: a thread cannot start
+        return OSError(f"{path}: the index cannot be read now: {error}")
+    return CorruptError(f"{path}: not a readable index: {error}")
 
 
 def _check(path: Path, table: pa.Table, rows: int, data: FileRecord | None) -> None:

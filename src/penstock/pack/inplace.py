@@ -6,15 +6,12 @@ LMDB databases. The loader then trains from those files without a copy.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -35,22 +32,20 @@ from penstock.formats.webdataset import (
     parse_frames,
     printable_key,
 )
-from penstock.pack.cores import count_cores
 from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
-from penstock.pack.index import IndexBuilder, check_column_names, is_index
+from penstock.pack.index import IndexBuilder, check_column_names
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
-from penstock.pack.manifest import FileRecord, Manifest, write_manifest
+from penstock.pack.manifest import Manifest, record_file, write_manifest
+from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.rejected import Rejected, write_rejected
-from penstock.pack.shard import ShardResult, assemble_manifest, write_index
+from penstock.pack.shard import ShardResult, assemble_manifest
+from penstock.pack.target import Target, open_target
 from penstock.sample import is_image_field, is_video_field
 
-_PIECE = 8 << 20
 _SHOWN = 5
 _log = logging.getLogger("penstock")
-_Part = TypeVar("_Part")
-_Result = TypeVar("_Result")
 
 
 def index_dataset(
@@ -97,9 +92,9 @@ def index_source(
     """Indexes an open source, a shard for each of its files, rows in the order of their bytes."""
     check_column_names(source.columns.names)
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
-    with _open_target(_prepare(out, source.root)) as target:
+    with open_target(_prepare(out, source.root)) as target:
         job = _Job(source, target, progress)
-        results = _run(job.index_file, list(job.files), workers)
+        results = run_parts(job.index_file, list(job.files), workers)
         rejected = [(source.names[i], reason) for i, reason in sorted(job.rejected)]
         if rejected and (on_error == "raise" or not any(r.record.samples for r in results)):
             raise _refusal(rejected, len(source.names), on_error)
@@ -118,39 +113,10 @@ def _refusal(rejected: Rejected, total: int, on_error: str) -> PackError:
     )
 
 
-@contextmanager
-def _open_target(folder: Path) -> Iterator[_Target]:
-    """The folder for index and manifest. Leaving it with an error removes what was written."""
-    target = _Target(folder)
-    try:
-        yield target
-    except BaseException:
-        for path in target.made:
-            path.unlink(missing_ok=True)
-        raise
-
-
-@dataclass
-class _Target:
-    folder: Path
-    made: list[Path] = field(default_factory=list)
-
-    def write(self, index: IndexBuilder, stem: str, data: FileRecord) -> ShardResult:
-        """Writes an index. What lies there already is replaced only if it is an index of ours."""
-        path = self.folder / f"{stem}.arrow"
-        if path.exists() and not is_index(path):
-            raise PackError(
-                f"{path}: exists and is not an index; move it away, or index with --out"
-            )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.made.append(path)
-        return write_index(index, path, data, f"{stem}.arrow")
-
-
 @dataclass
 class _Job:
     source: PlacedSource
-    target: _Target
+    target: Target
     progress: ProgressCounter
     rejected: list[tuple[int, str]] = field(default_factory=list)
 
@@ -160,7 +126,7 @@ class _Job:
     def index_file(self, name: str) -> ShardResult:
         """The index of one file of the source."""
         index = IndexBuilder(self.source.columns)
-        for i in self.files[name]:
+        for i in while_wanted(self.files[name]):
             try:
                 self._add_sample(index, i, name)
             except SourceChangedError as error:
@@ -170,7 +136,7 @@ class _Job:
             except SourceError as error:
                 self.rejected.append((i, str(error)))
             self.progress.add(1, int(self.source.sizes[i]))
-        data = _hash_data(self.source.root / name, name)
+        data = record_file(self.source.root / name, name)
         return self.target.write(index, name, data)
 
     def _add_sample(self, index: IndexBuilder, i: int, name: str) -> None:
@@ -187,15 +153,7 @@ def _prepare(out: str | os.PathLike[str] | None, root: Path) -> Path:
     target = Path(out) if out is not None else root
     if (target / MANIFEST).exists():
         raise PackError(f"{target / MANIFEST}: exists already; remove it to index again")
-    target.mkdir(parents=True, exist_ok=True)
     return target
-
-
-def _run(
-    index_one: Callable[[_Part], _Result], parts: Sequence[_Part], workers: int | None
-) -> list[_Result]:
-    with ThreadPoolExecutor(workers or count_cores()) as pool:
-        return list(pool.map(index_one, parts))
 
 
 def _finish(
@@ -212,15 +170,6 @@ def _finish(
     )
     write_manifest(manifest, target / MANIFEST)
     return manifest
-
-
-def _hash_data(path: Path, name: str) -> FileRecord:
-    digest, size = hashlib.sha256(), 0
-    with open(path, "rb", buffering=0) as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            size += len(piece)
-    return FileRecord(name, size, digest.hexdigest())
 
 
 class _TarPart(NamedTuple):
@@ -242,14 +191,14 @@ def _index_tars(
         _check_plain(tar)
     root = find_root(tars)
     progress = ProgressCounter(len(tars), sum(tar.stat().st_size for tar in tars), watcher)
-    with _open_target(_prepare(out, root)) as target:
+    with open_target(_prepare(out, root)) as target:
 
         def index_one(tar: Path) -> _TarPart:
             part = _index_tar(tar, name_below(root, tar), target, on_error)
             progress.add(1, tar.stat().st_size)
             return part
 
-        parts = _run(index_one, tars, workers)
+        parts = run_parts(index_one, tars, workers)
         _check_keys(tars, parts)
         rejected = [entry for part in parts for entry in part.rejected]
         if not any(part.shard.record.samples for part in parts):
@@ -275,13 +224,13 @@ def _check_plain(tar: Path) -> None:
         )
 
 
-def _index_tar(tar: Path, name: str, target: _Target, on_error: str) -> _TarPart:
+def _index_tar(tar: Path, name: str, target: Target, on_error: str) -> _TarPart:
     index, keys = IndexBuilder(pa.schema([])), list[str]()
     rejected: list[tuple[str, str]] = []
     passed: list[str] = []
     fd = os.open(tar, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for group in group_members(scan_tar(fd, passed), passed):
+        for group in while_wanted(group_members(scan_tar(fd, passed), passed)):
             keys.append(group.key)
             try:
                 _add_group(index, fd, name, group)
@@ -301,7 +250,7 @@ def _index_tar(tar: Path, name: str, target: _Target, on_error: str) -> _TarPart
             len(passed),
             shown,
         )
-    data = _hash_data(tar, name)
+    data = record_file(tar, name)
     return _TarPart(target.write(index, name.removesuffix(".tar"), data), keys, rejected)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,57 +12,63 @@ import numpy as np
 from penstock.errors import SourceError
 from penstock.formats.files import MISSING, ImageFiles
 from penstock.formats.names import printable
-from penstock.pack.cores import count_cores
 from penstock.pack.describe import describe_image
 from penstock.pack.index import IndexBuilder
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, write_manifest
+from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
+from penstock.pack.rejected import NAME as REJECTED
 from penstock.pack.rejected import write_rejected
-from penstock.pack.shard import ShardResult, assemble_manifest, write_index
+from penstock.pack.shard import ShardResult, assemble_manifest
+from penstock.pack.target import open_target
 
 _ROWS = 4096  # of an index file: what one thread does at a time
 
 
 def index_files(
-    source: ImageFiles, target: Path, *, on_error: str = "raise", watcher: Watcher | None = None
+    source: ImageFiles, folder: Path, *, on_error: str = "raise", watcher: Watcher | None = None
 ) -> Manifest:
-    """Writes index and manifest of the files into the folder `target`. Damaged images are marked there.
+    """Writes index and manifest of the files into a folder. Damaged images are marked there.
 
     Files that a listing names and that are not there make it fail, or are left out with on_error="skip".
     The manifest's recipe has the digest of the files, and the names of those that could not be read this time.
     """
     _check_names(source)
-    target.mkdir(parents=True, exist_ok=True)
-    missing = source.missing
+    root, missing = source.root, source.missing
     if missing and (on_error == "raise" or len(missing) == len(source.names)):
         raise SourceError(
-            f"{source.root / missing[0]}: no such file ({len(missing)} of {len(source.names)} are missing)"
+            f"{root / missing[0]}: no such file ({len(missing)} of {len(source.names)} are missing)"
         )
     if missing:
-        write_rejected(target, [(name, f"no such file below {source.root}") for name in missing])
         source = source.take(np.flatnonzero(source.mtimes != MISSING).tolist())
     unread: list[str] = []
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
+    with open_target(folder) as target:
 
-    def index_part(start: int) -> ShardResult:
-        index = IndexBuilder(source.columns)
-        for row in range(start, min(start + _ROWS, len(source.names))):
-            if not _add_file(index, source, row):
-                unread.append(source.names[row])
-            progress.add(1, int(source.sizes[row]))
-        return write_index(index, target / f"files-{start // _ROWS:06d}.arrow", None)
+        def index_part(start: int) -> ShardResult:
+            index = IndexBuilder(source.columns)
+            for row in while_wanted(range(start, min(start + _ROWS, len(source.names)))):
+                if not _add_file(index, source, row):
+                    unread.append(source.names[row])
+                progress.add(1, int(source.sizes[row]))
+            return target.write(index, f"files-{start // _ROWS:06d}", None)
 
-    with ThreadPoolExecutor(count_cores()) as pool:
-        results = list(pool.map(index_part, range(0, len(source.names), _ROWS)))
-    manifest = assemble_manifest(
-        results,
-        classes=source.classes,
-        root=str(source.root.resolve()),
-        recipe={"files": digest_files(source), **({"unread": sorted(unread)} if unread else {})},
-    )
-    manifest = replace(manifest, bytes=int(source.sizes.sum()))
-    write_manifest(manifest, target / MANIFEST)
+        if missing:
+            target.files.append(folder / REJECTED)
+            write_rejected(folder, [(name, f"no such file below {root}") for name in missing])
+        results = run_parts(index_part, range(0, len(source.names), _ROWS))
+        manifest = assemble_manifest(
+            results,
+            classes=source.classes,
+            root=str(root.resolve()),
+            recipe={
+                "files": digest_files(source),
+                **({"unread": sorted(unread)} if unread else {}),
+            },
+        )
+        manifest = replace(manifest, bytes=int(source.sizes.sum()))
+        write_manifest(manifest, folder / MANIFEST)
     return manifest
 
 

@@ -16,11 +16,13 @@ from typing import Any
 
 from penstock.errors import CorruptError
 from penstock.pack.durable import write_durable
+from penstock.pack.parts import while_wanted
 
 NAME = "penstock.json"
 VERSION = 1
 _MAX_BYTES = 256 << 20  # a billion samples in 256 MiB shards stay below it
 _MAX_COUNT = 1 << 53
+_PIECE = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,16 @@ class FileRecord:
     file: str
     bytes: int
     sha256: str | None = None
+
+
+def record_file(path: Path, name: str) -> FileRecord:
+    """The record of a file by this name, made of all its bytes."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb", buffering=0) as file:
+        for piece in while_wanted(iter(lambda: file.read(_PIECE), b"")):
+            digest.update(piece)
+            size += len(piece)
+    return FileRecord(name, size, digest.hexdigest())
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ from penstock.formats.detect import find_format, open_source
 from penstock.formats.names import printable
 from penstock.formats.source import Source
 from penstock.pack import workshop as ws
+from penstock.pack.checks import keep_integers
 from penstock.pack.cores import count_cores
-from penstock.pack.cut import cut_shards, order_rows
+from penstock.pack.cut import DEFAULT_SHARD_SIZE, cut_shards, order_rows
 from penstock.pack.describe import Described, check_pixels, describe_sample
 from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
@@ -38,8 +39,6 @@ from penstock.pack.recognise import find_changed, find_damaged
 from penstock.pack.rejected import Rejected, read_rejected, write_rejected
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
-
-DEFAULT_SHARD_SIZE = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,7 @@ class PackOptions:
     encode: Encode | None = None
 
     def __post_init__(self) -> None:
+        keep_integers(self, "shard_size", "seed")
         if self.shard_size < 1:
             raise ValueError(f"shard_size is {self.shard_size}; it must be at least one byte")
         if self.order not in ("shuffled", "source"):
@@ -172,7 +172,8 @@ class _Job:
     stop: threading.Event = field(default_factory=threading.Event)
     refused: list[tuple[int, str]] = field(default_factory=list)
     """Bad samples under on_error="raise": with the first of them writing ends, checking goes on."""
-    resumed: int = 0
+    resumed: list[int] = field(default_factory=list)
+    """Shards that were taken over: a list, to which several threads may add at once."""
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -215,7 +216,7 @@ class _Job:
         plan = self._plan_digest(rows)
         finished = ws.load_finished(workshop, number, plan)
         if finished is not None and not (finished.rejected and self.options.on_error == "raise"):
-            self.resumed += 1
+            self.resumed.append(number)
             self.progress.add(len(rows), int(self.source.sizes[rows].sum()))
             return finished
         ws.forget_shard(workshop, number)
@@ -297,7 +298,7 @@ class _Job:
             kinds=dict(manifest.kinds),
             rejected=rejected,
             ignored=self.source.ignored,
-            resumed=self.resumed,
+            resumed=len(self.resumed),
             seconds=time.monotonic() - self.started,
         )
 
@@ -367,5 +368,5 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
     if workshop.exists():
         with ws.open_workshop(destination):
             ws.remove_workshop(workshop)
-    job.resumed = len(manifest.shards)
+    job.resumed = list(range(len(manifest.shards)))
     return job.summary(destination, manifest, rejected)

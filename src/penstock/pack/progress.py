@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-_DRAW_EVERY = 0.1  # seconds
+DRAW_EVERY = 0.1  # seconds
 
 
 class Progress(NamedTuple):
@@ -22,6 +22,8 @@ class Progress(NamedTuple):
 
 
 Watcher = Callable[[Progress], None]
+Draw = Callable[[int, "int | None", str], None]
+"""Called with what is done, of how much if that is known, and what stands beside the bar."""
 
 
 class ProgressCounter:
@@ -42,37 +44,50 @@ class ProgressCounter:
 
 
 @contextmanager
-def progress_bar(what: str, unit: str = "samples") -> Iterator[Watcher | None]:
-    """A watcher that draws a bar with rates and time left; None where stderr is not a terminal."""
+def open_bar(what: str) -> Iterator[Draw | None]:
+    """A function that draws a bar with a note and the time left; None where stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich import progress as rich_progress  # only where somebody looks
     from rich.console import Console
 
-    console = Console(stderr=True)
     columns = (
         rich_progress.TextColumn("{task.description}"),
         rich_progress.BarColumn(),
-        rich_progress.TextColumn("{task.fields[rates]}"),
+        rich_progress.TextColumn("{task.fields[note]}"),
         rich_progress.TimeRemainingColumn(),
     )
+    console = Console(stderr=True)
     with rich_progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, rates="", total=None)
+        task = bar.add_task(what, note="", total=None)
 
-        drawn = 0.0
+        def draw(done: int, total: int | None, note: str) -> None:
+            bar.update(task, completed=done, total=total, note=note)
 
-        def watch(done: Progress) -> None:
-            nonlocal drawn
-            now = time.monotonic()
-            if now - drawn < _DRAW_EVERY and done.samples < done.total_samples:
-                return
-            drawn = now
-            elapsed = max(bar.tasks[0].elapsed or 0.0, 1e-3)
-            rates = (
-                f"{done.samples}/{done.total_samples} {unit}, {done.samples / elapsed:.0f}/s, "
-                f"{done.bytes / elapsed / 1e6:.0f} MB/s"
-            )
-            bar.update(task, completed=done.bytes, total=done.total_bytes, rates=rates)
+        yield draw
 
-        yield watch
+
+@contextmanager
+def progress_bar(what: str, unit: str = "samples") -> Iterator[Watcher | None]:
+    """A watcher that draws a bar with rates; None where stderr is not a terminal."""
+    with open_bar(what) as draw:
+        yield None if draw is None else _watch_with(draw, unit)
+
+
+def _watch_with(draw: Draw, unit: str) -> Watcher:
+    began, drawn = time.monotonic(), 0.0
+
+    def watch(done: Progress) -> None:
+        nonlocal drawn
+        now = time.monotonic()
+        if now - drawn < DRAW_EVERY and done.samples < done.total_samples:
+            return
+        drawn, elapsed = now, max(now - began, 1e-3)
+        rates = (
+            f"{done.samples}/{done.total_samples} {unit}, {done.samples / elapsed:.0f}/s, "
+            f"{done.bytes / elapsed / 1e6:.0f} MB/s"
+        )
+        draw(done.bytes, done.total_bytes, rates)
+
+    return watch

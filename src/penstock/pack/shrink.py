@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from penstock.errors import SourceError
+from penstock.pack.checks import keep_integers
 from penstock.pack.describe import say_why
 from penstock.sample import Sample, is_image_field
 
@@ -27,6 +28,7 @@ class Shrink:
     quality: int = 90
 
     def __post_init__(self) -> None:
+        keep_integers(self, "short", "longest", "quality")
         for name in ("short", "longest"):
             value = getattr(self, name)
             if value is not None and value < 1:

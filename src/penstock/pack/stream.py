@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
+from operator import index
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ def pack_samples(
 
     An image that is damaged is kept as it is, and marked in the index.
     """
+    shard_size = index(shard_size)
     if shard_size < 1:
         raise ValueError(f"shard_size is {shard_size}; it must be at least one byte")
     if (destination / MANIFEST).exists():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PackError
-from penstock.formats.gulp import KNOWN
+from penstock.formats.gulp import KNOWN, LABEL_LIMIT
 from penstock.formats.names import printable, unescape_key
 from penstock.pack.outgoing import (
     Classes,
@@ -65,6 +65,7 @@ def _write_chunk(
             seen.add(name)
             entry = {**_other_metadata(sample), "id": name}
             if sample.label is not None:
+                _check_label(sample.key, sample.label)
                 label = class_name(sample.label, classes)
                 numbers.setdefault(label, sample.label)
                 entry |= {"label": label, "idx": sample.label}
@@ -74,6 +75,14 @@ def _write_chunk(
     else:
         data.unlink()
     return len(videos)
+
+
+def _check_label(key: str, label: int) -> None:
+    if not 0 <= label < LABEL_LIMIT:
+        raise PackError(
+            f"{printable(key)}: its label is {label}; a gulp has labels from 0 to {LABEL_LIMIT - 1}. "
+            "Give it another, or none, or export to webdataset"
+        )
 
 
 def _other_metadata(sample: Sample) -> dict[str, object]:

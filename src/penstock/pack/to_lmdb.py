@@ -20,6 +20,7 @@ from penstock.formats.names import printable
 from penstock.pack.outgoing import Classes, data_fields
 from penstock.sample import Sample, is_image_field
 
+KEYS = b"__keys__"
 _COMMIT_EVERY = 1000
 _FIRST_SIZE = 1 << 30
 
@@ -36,15 +37,20 @@ _AFTER_BYTES = b"tb"
 
 def write_lmdb(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
     """Writes the samples to the file `place`; how many there were."""
+    return write_values(map(encode_datapoint, samples), place)
+
+
+def write_values(values: Iterable[bytes], place: Path) -> int:
+    """Writes the values to the file `place`, with their keys; how many there were."""
     writer = _Writer(place)
     try:
-        count = 0
-        for count, sample in enumerate(samples, 1):
-            writer.put(b"%08d" % (count - 1), encode_datapoint(sample))
-        keys = [b"%08d" % i for i in range(count)]
-        writer.put(b"__keys__", pickle.dumps(keys, protocol=3))
+        keys = []
+        for number, value in enumerate(values):
+            keys.append(b"%08d" % number)
+            writer.put(keys[-1], value)
+        writer.put(KEYS, pickle.dumps(keys, protocol=3))
         writer.finish()
-        return count
+        return len(keys)
     finally:
         writer.close()
 
@@ -87,6 +93,7 @@ class _Writer:
             import lmdb
         except ImportError:
             raise MissingExtraError("lmdb", "lmdb") from None
+        self._place = place
         self._full, self._error = lmdb.MapFullError, lmdb.Error
         self._size = _FIRST_SIZE
         with self._named_errors():
@@ -133,4 +140,6 @@ class _Writer:
         try:
             yield
         except self._error as error:
-            raise PackError(f"the LMDB database cannot be written: {error}") from None
+            raise PackError(
+                f"{self._place}: the LMDB database cannot be written: {error}"
+            ) from None

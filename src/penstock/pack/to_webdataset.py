@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
+from penstock.pack.cut import DEFAULT_SHARD_SIZE
 from penstock.pack.describe import shard_fields
 from penstock.pack.outgoing import Classes
+from penstock.pack.shard import shard_name
 from penstock.pack.tar import END, member_header, padding
 from penstock.sample import Sample
-
-_SHARD_SIZE = 256 << 20
 
 
 def write_webdataset(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
@@ -21,10 +21,10 @@ def write_webdataset(samples: Iterable[Sample], place: Path, classes: Classes) -
     file: IO[bytes] | None = None
     try:
         for sample in samples:
-            if file is None or file.tell() >= _SHARD_SIZE:
+            if file is None or file.tell() >= DEFAULT_SHARD_SIZE:
                 if file is not None:
                     _end_tar(file)
-                file = open(place / f"shard-{number:06d}.tar", "xb")  # noqa: SIM115
+                file = open(place / shard_name(number), "xb")  # noqa: SIM115
                 number += 1
             for name, data in shard_fields(sample).items():
                 header = member_header(f"{sample.key}.{name}", len(data))

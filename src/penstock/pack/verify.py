@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +12,10 @@ import pyarrow as pa
 from penstock._core import crc32c
 from penstock.errors import CorruptError
 from penstock.formats.pread import pread_all
-from penstock.pack.cores import count_cores
 from penstock.pack.index import FILE, KEY, field_names, read_index
-from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest
+from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest, record_file
+from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
-
-_PIECE = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -44,6 +40,8 @@ def verify_dataset(
     CorruptError if there is no readable manifest to compare with.
     """
     folder = Path(path)
+    if not folder.exists():
+        raise FileNotFoundError(f"{folder}: no such data set")
     manifest = read_manifest(folder)
     progress = ProgressCounter(manifest.samples, manifest.bytes, watcher)
 
@@ -52,8 +50,7 @@ def verify_dataset(
         progress.add(shard.samples, shard.data.bytes if shard.data else 0)
         return problems
 
-    with ThreadPoolExecutor(workers or count_cores()) as pool:
-        return [problem for problems in pool.map(check, manifest.shards) for problem in problems]
+    return [problem for part in run_parts(check, manifest.shards, workers) for problem in part]
 
 
 def _check_shard(folder: Path, root: Path, shard: ShardRecord) -> Iterator[Problem]:
@@ -63,7 +60,7 @@ def _check_shard(folder: Path, root: Path, shard: ShardRecord) -> Iterator[Probl
         yield from check_file(root, shard.data)
     try:
         table = read_index(folder / shard.index.file, rows=shard.samples, data=shard.data)
-    except CorruptError as error:
+    except (CorruptError, OSError) as error:
         yield Problem(name, str(error))
         return
     for field in field_names(table.schema):
@@ -81,7 +78,7 @@ def check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
         yield Problem(record.file, f"{size} bytes, the manifest says {record.bytes}")
         return
     try:
-        same = record.sha256 is None or _hash_file(path) == record.sha256
+        same = record.sha256 is None or record_file(path, record.file) == record
     except OSError as error:
         yield Problem(record.file, f"cannot be read: {error.strerror}")
         return
@@ -89,20 +86,12 @@ def check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
         yield Problem(record.file, "its SHA-256 is not the one in the manifest")
 
 
-def _hash_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb", buffering=0) as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
 def _check_field(root: Path, shard: str, table: pa.Table, field: str) -> Iterator[Problem]:
     columns = (KEY, FILE, f"{field}.offset", f"{field}.size", f"{field}.crc32c")
     rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
     last, fd = None, -1
     try:
-        for key, file, offset, size, expected in rows:
+        for key, file, offset, size, expected in while_wanted(rows):
             if offset is None:
                 continue
             if file != last:

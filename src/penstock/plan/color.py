@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 
-def jitter_range(strength: float | tuple[float, float]) -> tuple[float, float]:
+def jitter_range(strength: float | Sequence[float]) -> tuple[float, float]:
     """The range of factors that torchvision's `ColorJitter` means by one number or by a pair."""
-    if isinstance(strength, tuple):
-        low, high = strength
+    if isinstance(strength, Sequence):
+        bounds = tuple(strength)
     else:
-        low, high = (max(0.0, 1 - strength), 1 + strength) if strength >= 0 else (1.0, -1.0)
-    if not 0 <= low <= high:
+        bounds = (max(0.0, 1 - strength), 1 + strength)
+    if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1]:
         raise ValueError(f"strength is {strength}: give a number >= 0, or a range above 0")
-    return float(low), float(high)
+    return float(bounds[0]), float(bounds[1])
 
 
 def jitter_factors(

@@ -1,4 +1,4 @@
-"""The one source of randomness: Philox4x32-10, a function from counters to random words.
+"""Where all randomness of a plan comes from: Philox4x32-10, a function from counters to random words.
 
 There is no generator and no state. A word depends only on (seed, epoch, stream, id) and its number,
 so a sample's draws are the same in any batch, rank or order, on every platform and NumPy.
@@ -23,10 +23,7 @@ _MAX_COUNT = 4 << 16
 
 
 class Stream(IntEnum):
-    """What a draw is for: draws of different streams are independent.
-
-    A recipe that has a step twice (two crops of one sample) adds a multiple of `len(Stream)`.
-    """
+    """What a draw is for: draws of different streams are independent."""
 
     RUNS = 0
     WINDOW = 1

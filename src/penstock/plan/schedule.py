@@ -25,19 +25,6 @@ class RunSchedule:
     first: NDArray[np.int64]
     last: NDArray[np.int64]
 
-    def needed_at(self, step: int) -> NDArray[np.int64]:
-        """The runs that are used in this step and in none before."""
-        a, b = np.searchsorted(self.first, [step, step + 1])
-        return self.runs[a:b]
-
-    def alive_at(self, step: int) -> NDArray[np.int64]:
-        """The runs that must be in memory in this step: also what a resumed epoch reads first."""
-        return self.runs[(self.first <= step) & (self.last >= step)]
-
-    def released_at(self, step: int) -> NDArray[np.int64]:
-        """The runs that are used in this step and in none after."""
-        return self.runs[np.equal(self.last, step)]
-
 
 def schedule_runs(plan: EpochPlan) -> RunSchedule:
     """When the plan's rank needs which run. About 0.1 s for 1.28 million samples."""

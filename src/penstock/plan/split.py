@@ -53,6 +53,12 @@ class Split:
         full = entries // self.global_batch
         return full if self.last == "drop" else -(-entries // self.global_batch)
 
+    def count_samples(self, entries: int) -> int:
+        """Samples that a rank takes at the most in an epoch of so many entries: the same on every rank."""
+        if self.last == "drop":
+            return self.count_steps(entries) * self.batch_size
+        return -(-entries // self.world_size)
+
     def _check_lanes(self, lanes: int) -> None:
         if lanes < 1 or lanes % self.world_size:
             raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,11 @@ class Columns:
     def anchor(self) -> Places:
         """What runs are cut by: the image, or what is wanted where no sample has one."""
         return self.image if self.image.size.any() else self.span
+
+    @cached_property
+    def numbers(self) -> dict[str, NDArray[Any]]:
+        """The user columns that hold a number or a flag for every sample; whole numbers as int64."""
+        return {name: _as_array(c) for name, c in self.user.items() if _has_numbers(c)}
 
 
 def read_columns(
@@ -101,6 +107,18 @@ def digest_keys(index: pa.Table) -> bytes:
             digest.update(np.diff(ends).data)
             digest.update(memoryview(text)[ends[0] : ends[-1]])
     return digest.digest()
+
+
+def _has_numbers(column: pa.ChunkedArray) -> bool:
+    kind = column.type
+    fits = pa.types.is_integer(kind) and kind != pa.uint64()
+    is_number = fits or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return bool(is_number) and column.null_count == 0
+
+
+def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
+    array: NDArray[Any] = column.to_numpy()
+    return array.astype(np.int64) if array.dtype.kind in "iu" else array
 
 
 def _numbers(column: Any, missing: int = 0) -> NDArray[np.int64]:

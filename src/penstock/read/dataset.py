@@ -31,12 +31,8 @@ _KEPT_SHARDS = 16
 _ROW = "__row__"
 
 
-def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Opens the data set in the folder `path` (or by its manifest). Reads the manifest and no more.
-
-    >>> dataset = open_dataset("shards/train")          # doctest: +SKIP
-    >>> len(dataset), dataset[0].key, dataset[0]["jpg"]  # doctest: +SKIP
-    """
+def open_indexed(path: str | os.PathLike[str]) -> Dataset:
+    """The data set whose manifest is in the folder `path`, or is `path`. Reads the manifest and no more."""
     path = Path(os.path.abspath(path))
     if path.name == MANIFEST:
         path = path.parent

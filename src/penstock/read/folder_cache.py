@@ -24,25 +24,32 @@ from penstock.pack.manifest import read_manifest
 from penstock.pack.progress import progress_bar
 from penstock.pack.recognise import find_damaged
 from penstock.pack.rejected import NAME as REJECTED
-from penstock.read.dataset import Dataset, open_dataset
+from penstock.pack.workshop import FOLDER as WORKSHOP
+from penstock.read.dataset import Dataset, open_indexed
 
 _log = logging.getLogger("penstock")
 _held: dict[Path, int] = {}  # descriptors of manifests that this process has locked
 
 
-def open_path(
+def open_dataset(
     path: str | os.PathLike[str],
     cache: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """A packed or indexed data set; or image files in a folder or a listing, or a database (LMDB, TFRecord, a
-    tar) that is one file, whose index is taken from the cache or made.
+    """The samples at `path` by number: a packed or indexed data set; or image files in a folder or a listing, or a
+    database (LMDB, TFRecord, a tar) that is one file.
 
+        dataset = open_dataset("shards/train")
+        len(dataset), dataset[0].key, dataset[0]["jpg"]
+
+    A packed data set, or an indexed one, costs the reading of its manifest. The index of the others is taken from
+    `cache` (the user's unless given), or made and kept there.
     on_error: whether samples that cannot be indexed are an error, or left out of such an index.
     """
     path = Path(path)
-    if path.name == MANIFEST or (path / MANIFEST).exists() or not path.exists():
-        return open_dataset(path)
+    is_packed = any((path / name).exists() for name in (MANIFEST, WORKSHOP))
+    if path.name == MANIFEST or is_packed or not path.exists():
+        return open_indexed(path)
     original = _look_at(path, on_error)
     return _open_kept(original, cache_folder() if cache is None else Path(cache))
 
@@ -119,7 +126,7 @@ def _open_kept(original: _Original, cache: Path) -> Dataset:
                     _remove(old)
     if (kept / REJECTED).exists():
         _log.warning("%s: some samples are left out; %s lists them", original.path, kept / REJECTED)
-    return open_dataset(kept)
+    return open_indexed(kept)
 
 
 def _digest(text: str) -> str:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from penstock import _core
+from penstock.pack.cores import count_cores
 from penstock.render.decode import decode_with_pillow
-from penstock.render.inputs import Arena, Inputs
+from penstock.render.inputs import Arena, Data, Inputs
 from penstock.render.options import BYTES, Color, Output, Window
 from penstock.render.status import LEFT_TO_PILLOW, Status
-
-if TYPE_CHECKING:
-    from penstock.render.inputs import Data
 
 Resample = Literal["bilinear", "bicubic"]
 
@@ -212,7 +209,7 @@ def _check_out(
 
 def _check_threads(threads: int | None) -> int:
     if threads is None:
-        return len(os.sched_getaffinity(0))
+        return count_cores()
     if threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
     return threads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    Data = Buffer | NDArray[np.uint8]  # NumPy tells type checkers of its buffers from 3.12 on
+Data: TypeAlias = (
+    "Buffer | NDArray[np.uint8]"  # NumPy tells type checkers of its buffers from 3.12 on
+)
 
 
 @dataclass(frozen=True, eq=False)

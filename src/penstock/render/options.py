@@ -84,10 +84,8 @@ class Output:
             raise ValueError(
                 f"layout must be 'channels_last' or 'channels_first', not {self.layout!r}"
             )
-        for name, triple in (("mean", self.mean), ("std", self.std)):
-            if np.shape(triple) != (3,) or not np.all(np.isfinite(triple)):
-                raise ValueError(f"{name} must be three finite numbers, not {triple!r}")
-            object.__setattr__(self, name, tuple(float(value) for value in triple))
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, _read_triple(name, getattr(self, name)))
         if 0.0 in self.std:
             raise ValueError(f"std must not be zero, but is {self.std}")
         if self.dtype == "uint8" and (any(self.mean) or self.std != (1.0, 1.0, 1.0)):
@@ -111,6 +109,17 @@ class Output:
         if self.dtype == "uint8" and not self.planar:
             return None
         return _make_table(self.dtype, self.mean, self.std, self.reciprocal)
+
+
+def _read_triple(name: str, values: Any) -> tuple[float, ...]:
+    """Three numbers, of whatever kind: tuple, list, array, tensor."""
+    try:
+        triple = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        triple = ()
+    if len(triple) != 3 or not np.all(np.isfinite(triple)):
+        raise ValueError(f"{name} must be three finite numbers, not {values!r}")
+    return triple
 
 
 BYTES = Output()

@@ -1,1 +1,1 @@
-"""Composable flows over any iterable: takes items, gives items, knows no other stage."""
+"""Composable flows over any iterable: each stage takes items and gives items."""

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from operator import index
+
 
 def check_count(name: str, value: int, least: int) -> int:
     """The value, if it is a whole number and large enough."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    count = None if isinstance(value, bool) else as_integer(value)
+    if count is None or count < least:
         raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
-    return value
+    return count
+
+
+def as_integer(value: object) -> int | None:
+    """Python's own integer of any other, such as NumPy's; None of what is none."""
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

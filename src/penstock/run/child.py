@@ -36,26 +36,31 @@ class Child:
         self.name = name
         _check_not_daemonic(name)
         context: Any = get_context(start)
-        self.port, there = make_ports()
         try:
-            self._process = context.Process(
-                target=_run, args=(os.getpid(), self.port.connection, main, there, args), name=name
-            )
-            with _sigint_blocked():
-                self._process.start()
+            self._start(context, main, args)
         except OSError as error:
-            self.port.close()
             raise WorkerError(f"cannot start {name}: {error}") from error
-        except BaseException:
-            self.port.close()
-            raise
-        finally:
-            there.close_here()
         self.pid: int = self._process.pid
         self.busy = False
         self.death_fd = _open_death_fd(self._process)
         # At exit multiprocessing joins its children: they have to be told to go before that.
         self._finalizer = util.Finalize(None, _close, (self,), exitpriority=10)
+
+    def _start(self, context: Any, main: Callable[..., None], args: tuple[Any, ...]) -> None:
+        self.port, there = make_ports()
+        try:
+            self._process = context.Process(
+                target=_run,
+                args=(os.getpid(), self.port.connection, main, there, args),
+                name=self.name,
+            )
+            with _sigint_blocked():
+                self._process.start()
+        except BaseException:
+            self.port.close()
+            raise
+        finally:
+            there.close_here()
 
     def describe_death(self) -> str:
         """What ended the process, in words."""

@@ -24,7 +24,7 @@ def replace_field(item: Any, field: Field, value: Any) -> Any:
         if field not in item:
             raise KeyError(f"no field {field!r}; the item has {', '.join(map(repr, item))}")
         return {**item, field: value}
-    if isinstance(item, (list, tuple)) and isinstance(field, int):
+    if isinstance(item, (list, tuple)) and not isinstance(field, str):
         values = list(item)
         values[field] = value
         return rebuild(item, values)

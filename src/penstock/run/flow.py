@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.formats.source import Source
-from penstock.pack.packer import DEFAULT_SHARD_SIZE
+from penstock.pack.cut import DEFAULT_SHARD_SIZE
 from penstock.run.batch import Batch, BatchByShape, Stack, Unbatch
 from penstock.run.checks import check_choice, check_count
 from penstock.run.child import get_context
@@ -20,7 +20,7 @@ from penstock.run.fields import Field, FieldFunction, Select
 from penstock.run.interrupts import run_undisturbed
 from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
-from penstock.run.place import Pass, Place
+from penstock.run.place import Pass, Place, check_process
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
@@ -89,8 +89,7 @@ class Flow:
             raise ValueError("receive needs at least one address, such as tcp://127.0.0.1:5555")
         for address in addresses:
             check_port(address)
-        if senders is not None:
-            check_count("senders", senders, 1)
+        senders = None if senders is None else check_count("senders", senders, 1)
         return Flow(Receive(addresses, senders, check_count("buffer", buffer, 1), keys))
 
     # One item at a time
@@ -144,14 +143,14 @@ class Flow:
         items are held in memory.
         """
         if window is not None:
-            check_count("window", window, 1)
+            window = check_count("window", window, 1)
             window = None if window >= (self.length() or math.inf) else window
         return self._then(Shuffle(window, check_seed(seed)))
 
     def shard(self, rank: int, world: int) -> Flow:
         """Every `world`-th item from number `rank` on: together the ranks have each item once."""
-        check_count("world", world, 1)
-        if not 0 <= rank < world:
+        rank, world = check_count("rank", rank, 0), check_count("world", world, 1)
+        if rank >= world:
             raise ValueError(f"rank must be from 0 to {world - 1}, not {rank}")
         return self._then(Shard(rank, world))
 
@@ -244,16 +243,15 @@ class Flow:
         seek (see `describe`) do no more than that share.
         """
         get_context(start)
-        check_count("processes", processes, 1)
+        processes = check_count("processes", processes, 1)
         room = max(1, check_count("buffer", buffer, 1) // processes)
         if processes == 1:
-            once = {
-                id(f._stage): f._stage for f in self._walk() if isinstance(f._stage, OnceSource)
-            }
+            stages = (flow._stage for flow in self._walk())
+            once = {id(stage): stage for stage in stages if isinstance(stage, OnceSource)}
             return self._then(InProcess(room, start, tuple(once.values())))
         self._check_repeatable("shared out among processes")
-        stages = [InProcess(room, start, share=(rank, processes)) for rank in range(processes)]
-        return Flow.interleave(*(self.shard(*stage.share)._then(stage) for stage in stages))
+        shares = [InProcess(room, start, share=(rank, processes)) for rank in range(processes)]
+        return Flow.interleave(*(self.shard(*stage.share)._then(stage) for stage in shares))
 
     def send(
         self, *addresses: str, name: str | None = None, receiver_key: bytes | None = None
@@ -265,7 +263,7 @@ class Flow:
         """
         if name is not None:
             self._check_repeatable()
-        return send_items(self._open_from, addresses, name, receiver_key)
+        return send_items(lambda n: self._open(At(self.epoch, n)), addresses, name, receiver_key)
 
     # Iterating, measuring, saving
 
@@ -274,10 +272,13 @@ class Flow:
 
     def _count(self, begun: Pass) -> Generator[Any, None, None]:
         items = self._open(At(begun.epoch, begun.position))
+        places = {flow._stage.place for flow in self._walk()}
+        process = None if places == {Stage.place} else os.getpid()
         try:
             for item in items:
                 begun.position += 1
                 yield item
+                check_process(process)
         finally:
             run_undisturbed(items.close)
 
@@ -358,7 +359,7 @@ class Flow:
         `set_epoch` is for the DataLoader's next pass. Its workers refuse to begin inside an epoch, and a
         second pass (`persistent_workers`), since they would not hear of another epoch.
         """
-        return make_dataset(self)
+        return make_dataset(self, self._share)
 
     # Inside
 
@@ -369,8 +370,13 @@ class Flow:
         at = replace(at, stream=self._streams)
         return open_stage(self._stage, tuple(flow._open for flow in self._inputs), at)
 
-    def _open_from(self, start: int) -> Items:
-        return self._open(At(self.epoch, start))
+    def _share(self, rank: int, world: int) -> Iterator[Any]:
+        """What one of several workers gives of the epoch."""
+        if world > 1:
+            self._check_repeatable("shared out among workers")
+        share = self.shard(rank, world)
+        share.set_epoch(self._place.get_whole_epoch())
+        return iter(share)
 
     def _walk(self) -> Iterator[Flow]:
         for flow in self._inputs:

@@ -17,13 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import MissingExtraError, PackError, SourceError
+from penstock.errors import PackError, SourceError
 from penstock.formats.lmdb import decode_value, open_database
+from penstock.pack.durable import new_place
+from penstock.pack.to_lmdb import KEYS, write_values
 from penstock.run.batch import ItemList
-
-KEYS = b"__keys__"
-MAP_SIZE = 1 << 40  # address space, not disk: the file grows with what is written
-COMMIT_EVERY = 5000
 
 
 class LmdbRecords(Sequence[Any]):
@@ -68,56 +66,25 @@ class LmdbItems(LmdbRecords):
     """The items of an LMDB, in the order in which they were written."""
 
     def _decode(self, key: bytes, value: bytes) -> Any:
-        return _make_writable(self._load(key, value))
+        return make_writable(self._load(key, value))
 
 
-def _make_writable(value: Any) -> Any:
+def make_writable(value: Any) -> Any:
     """The value with arrays that may be changed in place, as those of pickle are."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list | tuple):
-        return type(value)(_make_writable(item) for item in value)
+        return type(value)(make_writable(item) for item in value)
     if isinstance(value, dict):
-        return {key: _make_writable(item) for key, item in value.items()}
+        return {key: make_writable(item) for key, item in value.items()}
     return value
 
 
 def save_lmdb(items: Iterable[Any], path: str) -> int:
     """Write `items` to a new file at `path`, which appears only when it is complete."""
-    lmdb = _import_lmdb()
-    target = Path(path)
-    if target.exists():
-        raise SourceError(f"{path} exists: remove it first, or save under another name")
-    partial = target.with_name(target.name + ".partial")
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    partial.unlink(missing_ok=True)
-    options = {"subdir": False, "map_size": MAP_SIZE, "meminit": False, "lock": False}
-    try:
-        with lmdb.open(str(partial), **options) as environment:
-            count = _write(environment, items)
-            environment.sync(True)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
-
-
-def _write(environment: Any, items: Iterable[Any]) -> int:
-    keys: list[bytes] = []
-    transaction = environment.begin(write=True)
-    try:
-        for number, item in enumerate(items):
-            keys.append(b"%08d" % number)
-            transaction.put(keys[-1], _encode(number, item))
-            if len(keys) % COMMIT_EVERY == 0:
-                transaction.commit()
-                transaction = environment.begin(write=True)
-        transaction.put(KEYS, pickle.dumps(keys, 5))
-        transaction.commit()
-    except BaseException:
-        transaction.abort()
-        raise
-    return len(keys)
+    values = (_encode(number, item) for number, item in enumerate(items))
+    with new_place(Path(path)) as place:
+        return write_values(values, place)
 
 
 def _encode(number: int, item: Any) -> bytes:
@@ -128,11 +95,3 @@ def _encode(number: int, item: Any) -> bytes:
     except (SourceError, pickle.PicklingError, TypeError, AttributeError) as error:
         raise PackError(f"item {number} cannot be saved in an LMDB: {error}") from error
     return value
-
-
-def _import_lmdb() -> Any:
-    try:
-        import lmdb
-    except ImportError as error:
-        raise MissingExtraError("lmdb", "lmdb") from error
-    return lmdb

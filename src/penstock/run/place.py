@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from penstock.run.stage import At
@@ -31,9 +32,27 @@ class Place:
         """Let the next pass begin there."""
         self.next, self.last = At(epoch, start), Pass(epoch, start)
 
+    def get_whole_epoch(self) -> int:
+        """The epoch that workers share out; they would all begin at its start."""
+        if self.next.start:
+            raise RuntimeError(
+                "a DataLoader with workers cannot go on inside an epoch: finish this one with "
+                "num_workers=0, or by the flow itself"
+            )
+        return self.next.epoch
+
     def begin(self) -> Pass:
         """The next pass; the one after it gives the whole epoch."""
         begun = Pass(self.next.epoch, self.next.start)
         self.move(begun.epoch)
         self.last = begun
         return begun
+
+
+def check_process(process: int | None) -> None:
+    """Refuses to go on with a pass of `process` in a fork of it; None: all of the pass was copied.
+
+    Its threads are not here, and the items of its processes are the parent's.
+    """
+    if process is not None and os.getpid() != process:
+        raise RuntimeError("this iterator belongs to the parent process: call iter(flow) anew")

@@ -16,6 +16,7 @@ import socket
 import sys
 import weakref
 from collections import deque
+from contextlib import ExitStack, closing
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -214,10 +215,14 @@ class Port:
 
 def make_ports() -> tuple[Port, Port]:
     """Two connected ports: keep one, give the other to the child process."""
-    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    for end in (here, there):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-    first, second = Segment(), Segment()
+    with ExitStack() as undo:
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        for end in (here, there):
+            undo.enter_context(end)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        first = undo.enter_context(closing(Segment()))
+        second = undo.enter_context(closing(Segment()))
+        undo.pop_all()
     return Port(here, first, second), Port(there, second, first)
 
 

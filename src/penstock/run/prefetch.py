@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
@@ -11,6 +10,7 @@ from typing import Any
 from penstock.run.interrupts import started
 from penstock.run.stage import At, Items, Opener, Stage, opened
 from penstock.run.stop import Stop
+from penstock.run.threads import start_thread
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,11 @@ class _Ahead:
 
     def __init__(self, produce: Callable[[], None], stop: Stop, room: SimpleQueue[None]) -> None:
         self._stop, self._room = stop, room
-        self._thread = threading.Thread(target=produce, name="prefetch", daemon=True)
-        self._thread.start()
+        try:
+            self._thread = start_thread("prefetch thread", produce)
+        except BaseException:
+            stop.close()
+            raise
 
     def close(self) -> None:
         self._stop.set()

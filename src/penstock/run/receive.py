@@ -20,7 +20,6 @@ class Receive(Stage):
     senders: int | None
     buffer: int
     keys: Keys | None
-    inputs_needed = 0
     place = "other machines"
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
@@ -33,7 +32,7 @@ class Receive(Stage):
             if at.stop is not None:
                 desk.poller.register(at.stop.fd, zmq.POLLIN)
             try:
-                yield from desk.receive(zmq, self.senders)
+                yield from desk.receive(self.senders)
             finally:
                 desk.say_goodbye()
 
@@ -70,7 +69,7 @@ class _Desk:
         self.poller = self.poller or zmq.Poller()
         self.poller.register(socket, zmq.POLLIN)
 
-    def receive(self, zmq: Any, senders: int | None) -> Iterator[Any]:
+    def receive(self, senders: int | None) -> Iterator[Any]:
         while senders is None or len(self.ended) < senders:
             for ready, _ in self.poller.poll():
                 if ready not in self.sockets:

@@ -23,6 +23,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from penstock.run.checks import as_integer
+
 BLOCK = 1024  # draws per counter block: a position's draw costs at most one block
 SHUFFLE, MIX, CHOOSE, ITEM, GLOBALS = range(5)  # the last counter word: uses never share numbers
 
@@ -45,9 +47,10 @@ _owned = False
 
 def check_seed(seed: int) -> int:
     """A seed is an integer of 64 bits without sign."""
-    if not isinstance(seed, int) or not 0 <= seed < 2**64:
+    number = as_integer(seed)
+    if number is None or not 0 <= number < 2**64:
         raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, not {seed!r}")
-    return seed
+    return number
 
 
 def make_generator(

@@ -22,7 +22,7 @@ from penstock.errors import CorruptError, PackError, SourceError
 from penstock.formats.arrays import decode_npy
 from penstock.formats.datapoint import encode_component, join_field, parse_label
 from penstock.pack.stream import pack_samples
-from penstock.read.dataset import Dataset, open_dataset
+from penstock.read.dataset import Dataset, open_indexed
 from penstock.run.tree import Leaf, put_together, take_apart
 from penstock.sample import Sample
 
@@ -34,7 +34,7 @@ class ShardItems(Sequence[Any]):
     """The items of a packed data set in its order; a sample that was no item is a `Sample`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._dataset: Dataset = open_dataset(path)
+        self._dataset: Dataset = open_indexed(path)
 
     def __len__(self) -> int:
         return len(self._dataset)

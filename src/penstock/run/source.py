@@ -26,7 +26,6 @@ class Source(Stage):
 
     iterable: Iterable[Any]
     seeks = True
-    inputs_needed = 0
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         if isinstance(self.iterable, (Sequence, np.ndarray)):
@@ -71,7 +70,6 @@ class MadeSource(Stage):
     """The items of what `make()` returns, made afresh for every pass."""
 
     make: Callable[[], Iterable[Any]]
-    inputs_needed = 0
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         yield from self.make()
@@ -90,7 +88,6 @@ class OnceSource(Stage):
 
     iterator: Iterator[Any]
     used: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-    inputs_needed = 0
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         self.take()

@@ -7,16 +7,16 @@ first stage, then with the second, … The stage at which the rate falls is the 
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from penstock.pack.progress import DRAW_EVERY, Draw, open_bar
 from penstock.run.stage import Items, Length
 
 
@@ -86,9 +86,8 @@ def measure_stages(
 
 
 def _measure(name: str, flow: Iterable[Any], size: int, warmup: int, progress: bool) -> StageSpeed:
-    items = iter(flow)
-    with closing(items):  # type: ignore[type-var]  # the passes of a flow are generators
-        shown = show_progress(items, name, size + warmup) if progress else items
+    items: Any = iter(flow)  # the passes of a flow are generators
+    with watched(items, name, size + warmup, progress) as shown:
         began = time.perf_counter()
         warm = [count_bytes(item) for item in islice(shown, warmup)]
         warmed_up = len(warm) == warmup
@@ -102,38 +101,22 @@ def _measure(name: str, flow: Iterable[Any], size: int, warmup: int, progress: b
     return StageSpeed(name, count, seconds, total, warmed_up)
 
 
-def show_progress(items: Iterator[Any], name: str, total: Length) -> Items:
-    """Pass items on, with a bar on standard error, drawn ten times a second and not per item."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    rate = TextColumn("{task.fields[rate]:.1f} items/s")
-    with Progress(*columns, TimeElapsedColumn(), rate, console=Console(stderr=True)) as bar:
-        task = bar.add_task(name, total=None if total == math.inf else total, rate=0.0)
-        began = drawn = time.perf_counter()
-        count = 0
-        try:
-            for count, item in enumerate(items, 1):
-                yield item
-                now = time.perf_counter()
-                if now - drawn > 0.1:
-                    bar.update(task, completed=count, rate=count / (now - began))
-                    drawn = now
-        finally:
-            rate_at_end = count / (time.perf_counter() - began)
-            bar.update(task, completed=count, rate=rate_at_end)
-
-
 @contextmanager
 def watched(items: Items, name: str, total: Length, wanted: bool = True) -> Iterator[Items]:
     """The items, closed at the end; with a bar if it is wanted and somebody looks."""
-    with closing(items):
-        if not (wanted and sys.stderr.isatty()):
-            yield items
-            return
-        with closing(show_progress(items, name, total)) as shown:
-            yield shown
+    with closing(items), open_bar(name) if wanted else nullcontext() as draw:
+        yield items if draw is None else _draw_passing(items, total, draw)
+
+
+def _draw_passing(items: Items, total: Length, draw: Draw) -> Items:
+    whole = None if total is None or total == math.inf else int(total)
+    began = drawn = time.perf_counter()
+    for count, item in enumerate(items, 1):
+        yield item
+        now = time.perf_counter()
+        if now - drawn > DRAW_EVERY:  # not per item, which may be quicker than drawing
+            draw(count, whole, f"{count} items, {count / (now - began):.1f}/s")
+            drawn = now
 
 
 def count_bytes(item: Any) -> int:

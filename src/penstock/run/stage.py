@@ -2,7 +2,7 @@
 
 In: one opener per input flow. Out: an iterator over outputs number `start`, `start + step`, … of
 one epoch. Guaranteed: opening twice with the same `At` gives the same items in the same order,
-unless `reorders` or `single_use` says why it cannot; closing the iterator closes all below it.
+unless `unrepeatable` says why it cannot; closing the iterator closes all below it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ class Stage:
     seeks = False
     draws = False  # random numbers, or lets the user's function draw them
     place = "consumer"  # where the work is done, for `describe`
-    inputs_needed = 1
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         raise NotImplementedError

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from penstock.errors import WorkerError
 from penstock.run.task import Task
+
+
+def start_thread(name: str, main: Callable[..., None], *args: Any) -> threading.Thread:
+    """A thread that runs `main(*args)`. A daemon: a pass that is alive at exit must not hold the interpreter."""
+    thread = threading.Thread(target=main, args=args, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise WorkerError(f"cannot start {name}: {error}") from error
+    return thread
 
 
 class WorkerThreads:
@@ -21,13 +33,14 @@ class WorkerThreads:
         self._tasks: SimpleQueue[tuple[int, int, Any] | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         self._closed = False
-        # Daemons: an iterator that is still alive at exit must not keep the interpreter waiting.
-        self._threads = [
-            threading.Thread(target=self._work, args=(f"in thread {i}",), daemon=True)
-            for i in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        try:
+            for index in range(count):
+                name = f"thread {index}"
+                self._threads.append(start_thread(name, self._work, f"in {name}"))
+        except BaseException:
+            self.close()
+            raise
 
     def submit(self, number: int, position: int, item: Any) -> None:
         """Queue a task for the next free thread."""

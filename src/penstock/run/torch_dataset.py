@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from penstock.errors import MissingExtraError
 
 
-def make_dataset(flow: Any) -> Any:
-    """An IterableDataset over `flow`, for `torch.utils.data.DataLoader`.
+class Passes(Protocol):
+    """A flow, as far as a data set is one."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int: ...
+
+
+def make_dataset(flow: Passes, share: Callable[[int, int], Iterator[Any]]) -> Any:
+    """An IterableDataset over `flow`, for `torch.utils.data.DataLoader`; `share` gives a worker's part of it.
 
     Guaranteed: with any number of DataLoader workers the items of the flow's epoch are given, each once,
     in its order; stages before the last batch that can seek do only their own worker's share of the work.
@@ -21,42 +28,30 @@ def make_dataset(flow: Any) -> Any:
         raise MissingExtraError("torch", "torch") from error
 
     class FlowDataset(IterableDataset):  # type: ignore[type-arg]
-        def __init__(self, flow: Any) -> None:
-            self.flow = flow
+        def __init__(self) -> None:
             self._begun = False  # in this worker
 
         def __iter__(self) -> Iterator[Any]:
             worker = get_worker_info()
             if worker is None:
-                return iter(self.flow)
+                return iter(flow)
             return self._give_share(worker.id, worker.num_workers)
 
         def _give_share(self, rank: int, world: int) -> Iterator[Any]:
             # A generator, since an error of __iter__ would end the worker without a word.
-            self._check_first_pass()
-            if world > 1:
-                self.flow._check_repeatable("shared out among workers")
-            share = self.flow.shard(rank, world)
-            share.set_epoch(self.flow.epoch)
-            yield from share
-
-        def _check_first_pass(self) -> None:
             if self._begun:
                 raise RuntimeError(
                     "a worker that lives on does not hear of flow.set_epoch, and would give the same epoch "
                     "again: leave persistent_workers off"
                 )
-            if self.flow._place.next.start:
-                raise RuntimeError(
-                    "a DataLoader with workers cannot go on inside an epoch: finish this one with "
-                    "num_workers=0, or by the flow itself"
-                )
+            items = share(rank, world)
             self._begun = True
+            yield from items
 
         def __len__(self) -> int:
-            return len(self.flow)
+            return len(flow)
 
         def __reduce__(self) -> Any:
-            return make_dataset, (self.flow,)
+            return make_dataset, (flow, share)
 
-    return FlowDataset(flow)
+    return FlowDataset()

@@ -73,8 +73,12 @@ class WorkerProcesses:
         worker = min(self._workers, key=self._load)
         try:
             message = worker.port.pack((number, position), item)
+        except MemoryError:
+            raise
         except Exception as error:
-            raise TypeError(f"item {position} cannot be sent to a worker: {error}") from error
+            # An OSError is the shared memory's: the machine's want, not the item's fault.
+            kind = WorkerError if isinstance(error, OSError) else TypeError
+            raise kind(f"item {position} cannot be sent to a worker: {error}") from error
         self._tasks[worker][number] = position
         worker.busy = True
         worker.port.post(message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +17,10 @@ WINDOW_BYTES = 96 << 20
 
 def choose_window(window: int | str | None, table: Table, global_batch: int) -> int | None:
     """The window in samples, None for all. It follows from the data, not from which fields are wanted."""
-    if window is None or isinstance(window, int):
-        return window
+    if window is None:
+        return None
+    if not isinstance(window, str):
+        return index(window)
     if window != "auto":
         raise ValueError(f"window is {window!r}; give 'auto', a number of samples, or None")
     if any(part.loose for part in table.parts):

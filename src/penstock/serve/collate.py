@@ -30,14 +30,16 @@ def is_picture(value: Any) -> bool:
     )
 
 
-def stack_pictures(values: Sequence[Any]) -> NDArray[np.uint8] | None:
-    """uint8[B, H, W, 3], or None if they are not all pictures of one size."""
+def stack_pictures(values: Sequence[Any], *, arrays: bool) -> NDArray[np.uint8] | None:
+    """uint8[B, H, W, 3], or None if they are not all pictures of one size, be they PIL's or also `arrays`."""
     if not values or not all(map(is_picture, values)):
         return None
-    arrays = [np.asarray(value) for value in values]
-    if any(array.shape != arrays[0].shape for array in arrays):
+    if not arrays and any(isinstance(value, np.ndarray) for value in values):
         return None
-    return _stack(arrays)
+    pixels = [np.asarray(value) for value in values]
+    if any(array.shape != pixels[0].shape for array in pixels):
+        return None
+    return _stack(pixels)
 
 
 def collate(values: Sequence[Any], *, tensors: bool) -> Any:

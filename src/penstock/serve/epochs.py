@@ -52,11 +52,11 @@ class State:
         """The state that was written as a mapping."""
         try:
             read = cls(**state)
-            for number in (read.epoch, read.step, read.lanes):
-                index(number)
+            return replace(
+                read, epoch=index(read.epoch), step=index(read.step), lanes=index(read.lanes)
+            )
         except TypeError as error:
             raise ValueError(f"not the state of a loader of this version: {error}") from None
-        return read
 
 
 class Epochs:

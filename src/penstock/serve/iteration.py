@@ -12,6 +12,7 @@ from contextlib import closing
 from penstock.plan import EpochPlan, schedule_runs
 from penstock.read.run_reader import RunReader
 from penstock.run.interrupts import started
+from penstock.run.threads import start_thread
 from penstock.serve.batch import Batch
 from penstock.serve.handoff import Handoff, run_ahead
 from penstock.serve.python_stage import Workers
@@ -45,6 +46,8 @@ def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
             yield batch
             del batch
     if not production.finished:
+        if not threading.main_thread().is_alive():
+            raise SystemExit  # the interpreter ends: so does a daemon thread, without a word
         raise RuntimeError("the loader was closed while this iterator was in use")
 
 
@@ -64,10 +67,14 @@ class Production:
         self.finished = False
         self._plan, self._renderer, self._first = plan, renderer, start
         self._ahead, self._workers, self._owner = prefetch, workers, os.getpid()
-        self._thread = threading.Thread(target=self._run, name="penstock-render", daemon=True)
+        try:
+            self._thread = start_thread("penstock-render", self._run)
+        except BaseException:
+            if workers is not None:
+                workers.close()
+            raise
         # Daemon threads are not waited for at exit, and must not run into the end of the interpreter.
         self._at_exit = weakref.finalize(self, _wait_for, self.ready, self._thread, self._owner)
-        self._thread.start()
 
     def is_alive(self) -> bool:
         return self._thread.is_alive()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.pack.cores import count_cores
 from penstock.plan import EpochPlan, Split
 from penstock.read.dataset import Dataset
-from penstock.read.folder_cache import open_path
+from penstock.read.folder_cache import open_dataset
 from penstock.run.interrupts import run_undisturbed
 from penstock.serve.batch import IGNORED_LABEL, Batch
 from penstock.serve.choices import find_common_size
@@ -93,16 +93,17 @@ class Loader:
         self._arguments = {
             name: value for name, value in locals().items() if name not in ("self", "__class__")
         }
+        batch_size, seed = _read_whole("batch_size", batch_size), _read_whole("seed", seed)
         _check_choices(on_error, prefetch, threads, num_workers)
         _check_fields(fields, collate_fn)
         keeps_all = not drop_last if exact is None else exact
         if keeps_all and drop_last:
             raise ValueError("exact=True keeps every sample, drop_last=True does not: give one")
         self.dataset = _open_source(source, on_error)
-        self.batch_size = batch_size = index(batch_size)
+        self.batch_size = batch_size
         self.fields = tuple(fields)
         self.shuffle = shuffle
-        self.seed = seed = index(seed)
+        self.seed = seed
         self.drop_last = not keeps_all
         self.rank, self.world_size = find_rank(rank, world_size)
         self._on_error: OnError = on_error
@@ -255,6 +256,7 @@ class Loader:
             entry=pipeline.entry,
             steps=pipeline.steps,
             last=pipeline.last,
+            converts=pipeline.converts,
             collate_fn=self._collate_fn,
             tensors=self._tensors,
             image_at=self.fields.index(IMAGE),
@@ -319,7 +321,7 @@ def _open_source(
     source: str | os.PathLike[str] | Dataset | Mixture, on_error: OnError
 ) -> Dataset | Mixture:
     if isinstance(source, (str, os.PathLike)):
-        return open_path(source, on_error="raise" if on_error == "raise" else "skip")
+        return open_dataset(source, on_error="raise" if on_error == "raise" else "skip")
     if isinstance(source, (Dataset, Mixture)):
         return source
     root = getattr(source, "root", None)
@@ -336,14 +338,21 @@ def _check_fields(fields: Sequence[str], collate_fn: Collate | None) -> None:
         raise ValueError(f"collate_fn is for samples with images; fields has none: {fields!r}")
 
 
+def _read_whole(name: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; give a whole number") from None
+
+
 def _check_choices(
     on_error: str, prefetch: int, threads: int | None, num_workers: int | None
 ) -> None:
     if on_error not in ("raise", "skip", "substitute"):
         raise ValueError(f"on_error is {on_error!r}; give 'raise', 'skip' or 'substitute'")
-    if prefetch < 1:
+    if _read_whole("prefetch", prefetch) < 1:
         raise ValueError(f"prefetch is {prefetch}; it must be at least 1")
-    if threads is not None and threads < 1:
+    if threads is not None and _read_whole("threads", threads) < 1:
         raise ValueError(f"threads is {threads}; it must be at least 1")
-    if num_workers is not None and num_workers < 0:
+    if num_workers is not None and _read_whole("num_workers", num_workers) < 0:
         raise ValueError(f"num_workers is {num_workers}; it must be 0 or more")

@@ -33,6 +33,7 @@ from penstock.serve.transforms import (
 
 Step = Callable[[Any], Any]
 _NOTHING = Taken()
+_BEFORE_FLOATS: tuple[Form, ...] = ("pil", "bytes")
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Pipeline:
         """What images are in the end, if Python has not made something else of them."""
         return self.output if self.steps or self.recipe is None else self.recipe.output
 
+    @property
+    def converts(self) -> bool:
+        """Whether there are steps for images after Python."""
+        return self.normalizes or bool(self.last)
+
     def leave_bytes(self) -> Pipeline:
         """The same, with what the core would normalise left in bytes, for a device to do it."""
         recipe = None if self.recipe is None else replace(self.recipe, output=Output())
@@ -83,6 +89,7 @@ def divide_transform(
     the core after Python.
     """
     steps = list_steps(transform)
+    _check_normalize(steps)
     if all(isinstance(step, Transform) for step in steps) and not collates:
         recipe = compile_recipe(steps, common_size)
         return Pipeline(recipe, lines=_core_lines(steps, "core"))
@@ -179,6 +186,22 @@ def _python_lines(steps: tuple[Step, ...], why: str) -> Iterator[Line]:
             yield from (Line(part, "core, worker") for part in step.steps)
         else:
             yield Line(step, "Python", "it comes after a step in Python" if place else why)
+
+
+def _check_normalize(steps: list[Any]) -> None:
+    """Refuses our own Normalize right after steps that make tensors of images, which it does itself."""
+    tensors = None
+    for step in steps:
+        if isinstance(step, Normalize) and tensors is not None:
+            raise ValueError(
+                f"{step!r} makes floats of images by itself: leave {tensors!r} before it out, or give torchvision's "
+                "Normalize"
+            )
+        meanings = [read_step(step, form) for form in _BEFORE_FLOATS]
+        if any(isinstance(meaning, (AsBytes, AsFloats)) for meaning in meanings):
+            tensors = step
+        elif all(isinstance(meaning, str) for meaning in meanings):
+            tensors = None  # somebody's own: it may give images again
 
 
 def _check_callable(steps: tuple[Any, ...]) -> None:

@@ -61,6 +61,8 @@ class PythonSteps:
     entry: Taken
     steps: tuple[Step, ...]
     last: tuple[Step, ...]
+    converts: bool
+    """Whether images are converted after Python: then arrays are images too, else what they are."""
     collate_fn: Collate | None
     tensors: bool
     image_at: int
@@ -119,7 +121,7 @@ class PythonSteps:
             lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns]
             lists[self.image_at] = images
             return Done(self.collate_fn(list(zip(*lists))), kept, bad=bad)
-        pictures = stack_pictures(images) if images else None
+        pictures = stack_pictures(images, arrays=self.converts)
         columns[self.image_at] = pictures if pictures is not None else self._collate_images(images)
         return Done(tuple(columns), kept, pictures is not None, bad)
 

@@ -189,6 +189,8 @@ class Renderer:
         columns = self.layout.columns
         if name == LABEL:
             return self._labels(step)
+        if name in columns.numbers:
+            return columns.numbers[name][step.rows]
         if name in columns.user:
             column = columns.user[name]
             return [column[int(row)].as_py() for row in step.rows]

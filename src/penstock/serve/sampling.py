@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,39 +14,63 @@ from numpy.typing import ArrayLike, NDArray
 
 from penstock.plan import draw_mixture, draw_weighted
 from penstock.read.dataset import Dataset
+from penstock.read.folder_cache import open_dataset
 from penstock.read.parts import Table
 
 Weights = ArrayLike | Literal["balanced"] | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, init=False)
 class Mixture:
     """Several data sets as one: in each epoch of `samples`, each has its share of `weights`.
 
-    Without `samples`, an epoch is as long as the data sets together. A data set is gone through whole
-    before any of its samples comes again, over the borders of epochs. Slices and filtered data sets are
-    not taken: pack what shall be mixed as a data set of its own.
+        Mixture(["photos/train", "shards/train"], weights=[3, 1])
+
+    They are given by their paths or as `open_dataset` opened them. Without `samples`, an epoch is as long as
+    the data sets together. A data set is gone through whole before any of its samples comes again, over the
+    borders of epochs. Slices and filtered data sets are not taken: pack what shall be mixed as a data set of
+    its own.
     """
 
     datasets: Sequence[Dataset]
     weights: Sequence[float]
-    samples: int | None = None
+    samples: int | None
 
-    def __post_init__(self) -> None:
-        if len(self.datasets) != len(self.weights) or not self.datasets:
-            raise ValueError(f"{len(self.weights)} weights for {len(self.datasets)} data sets")
-        for dataset in self.datasets:
-            if not isinstance(dataset, Dataset):
-                raise TypeError(
-                    f"a mixture takes data sets, not {type(dataset).__name__}: open_dataset(path) gives one"
-                )
-        if self.samples is not None and self.samples < 1:
-            raise ValueError(f"samples is {self.samples}; an epoch has at least 1")
-        if any(dataset.rows is not None for dataset in self.datasets):
-            raise ValueError(
-                "a mixture takes whole data sets, not slices or filtered ones: pack such a part as one, "
-                "Flow.of(part).save(path)"
-            )
+    def __init__(
+        self,
+        datasets: Sequence[str | os.PathLike[str] | Dataset],
+        weights: Sequence[float],
+        samples: int | None = None,
+    ) -> None:
+        if len(datasets) != len(weights) or not datasets:
+            raise ValueError(f"{len(weights)} weights for {len(datasets)} data sets")
+        if samples is not None and samples < 1:
+            raise ValueError(f"samples is {samples}; an epoch has at least 1")
+        self.datasets = tuple(map(_open_whole, datasets))
+        self.weights, self.samples = weights, samples
+
+    def __len__(self) -> int:
+        """Samples of an epoch."""
+        return sum(map(len, self.datasets)) if self.samples is None else self.samples
+
+    @property
+    def classes(self) -> Sequence[str] | None:
+        """Class names where all data sets have the same: see `Dataset.classes`. Else None."""
+        first, *others = (dataset.classes for dataset in self.datasets)
+        return first if all(classes == first for classes in others) else None
+
+
+def _open_whole(dataset: str | os.PathLike[str] | Dataset) -> Dataset:
+    if isinstance(dataset, (str, os.PathLike)):
+        return open_dataset(dataset)
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f"a mixture takes paths and data sets, not {type(dataset).__name__}")
+    if dataset.rows is not None:
+        raise ValueError(
+            "a mixture takes whole data sets, not slices or filtered ones: pack such a part as one, "
+            "Flow.of(part).save(path)"
+        )
+    return dataset
 
 
 class Sampling:
@@ -68,9 +93,7 @@ class Sampling:
             raise ValueError("weights are of the samples of one data set; a mixture has its own")
 
     def __len__(self) -> int:
-        if isinstance(self._source, Mixture) and self._source.samples is not None:
-            return self._source.samples
-        return self._count if self._subset is None else len(self._subset)
+        return len(self._source)
 
     @property
     def subset(self) -> NDArray[np.int64] | None:

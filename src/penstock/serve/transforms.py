@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.plan import jitter_range
+from penstock.render import Output
 
 Interpolation = Literal["bilinear", "bicubic"]
 Strength = float | tuple[float, float]
@@ -22,6 +23,14 @@ Triple = tuple[float, float, float]
 
 IMAGENET_MEAN: Triple = (0.485, 0.456, 0.406)
 IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
+
+
+def _make_tuples(step: object, *names: str) -> None:
+    """Lists are taken as torchvision takes them; as tuples, steps stay values."""
+    for name in names:
+        value = getattr(step, name)
+        if isinstance(value, list):
+            object.__setattr__(step, name, tuple(value))
 
 
 def _check_pixels(name: str, size: int | tuple[int, int]) -> None:
@@ -47,6 +56,7 @@ class RandomResizedCrop:
     interpolation: Interpolation = "bilinear"
 
     def __post_init__(self) -> None:
+        _make_tuples(self, "size", "scale", "ratio")
         _check_pixels("size", self.size)
         _check_interpolation(self.interpolation)
 
@@ -60,6 +70,7 @@ class Resize:
     max_size: int | None = None
 
     def __post_init__(self) -> None:
+        _make_tuples(self, "size")
         _check_pixels("size", self.size)
         _check_interpolation(self.interpolation)
         if self.max_size is not None:
@@ -77,6 +88,7 @@ class CenterCrop:
     size: int | tuple[int, int]
 
     def __post_init__(self) -> None:
+        _make_tuples(self, "size")
         _check_pixels("size", self.size)
 
 
@@ -100,6 +112,7 @@ class ColorJitter:
     saturation: Strength = 0.0
 
     def __post_init__(self) -> None:
+        _make_tuples(self, "brightness", "contrast", "saturation")
         for strength in (self.brightness, self.contrast, self.saturation):
             jitter_range(strength)
 
@@ -125,6 +138,11 @@ class Normalize:
     mean: Triple = IMAGENET_MEAN
     std: Triple = IMAGENET_STD
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        checked = Output(self.dtype, self.mean, self.std)
+        object.__setattr__(self, "mean", checked.mean)
+        object.__setattr__(self, "std", checked.std)
 
 
 @dataclass(frozen=True)

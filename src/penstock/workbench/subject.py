@@ -14,7 +14,7 @@ from penstock.errors import DecodeError, SourceError
 from penstock.plan.runs import RUN_BYTES
 from penstock.read.columns import NO_LABEL
 from penstock.read.dataset import Dataset
-from penstock.read.folder_cache import open_path
+from penstock.read.folder_cache import open_dataset
 from penstock.read.layout import Layout
 from penstock.read.parts import Table
 from penstock.render import decode_jpeg
@@ -42,7 +42,7 @@ class Subject:
     """A data set, and whole runs of it, spread evenly, with about `samples` samples."""
 
     def __init__(self, path: str | os.PathLike[str], samples: int) -> None:
-        dataset = open_path(path)
+        dataset = open_dataset(path)
         if not len(dataset):
             raise SourceError(f"{path}: has no samples to measure")
         self.path = Path(path)

@@ -13,7 +13,7 @@ from penstock.workbench.verdict import Diagnosis, Finding
 
 def tabulate_bench(bench: Bench) -> RenderableType:
     """Stages with rate, spread, CPU, throughput in bytes and memory; below it what was left out, and why."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
     table.add_column("stage", no_wrap=True)
     for name in ("threads", "images/s", "±", "from", "to", "CPU ms", "MB/s", "peak MB"):
         table.add_column(name, justify="right", no_wrap=True)

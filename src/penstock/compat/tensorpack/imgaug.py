@@ -162,7 +162,9 @@ def crop_box(box: tuple[int, int, int, int], image: Image) -> Image:
 
 def as_shape(shape: int | Sequence[int]) -> tuple[int, int]:
     """(height, width); one number is a square."""
-    return (shape, shape) if isinstance(shape, int) else (shape[0], shape[1])
+    if isinstance(shape, (int, np.integer)):
+        return int(shape), int(shape)
+    return shape[0], shape[1]
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from functools import partial
 from typing import Any, cast
 
@@ -23,7 +22,7 @@ from penstock.compat.tensorpack.transforms import MapData
 from penstock.errors import SourceError
 from penstock.formats.lmdb import DATA_FILE, decode_value, open_database
 from penstock.run.flow import Flow
-from penstock.run.lmdb import LmdbRecords, save_lmdb
+from penstock.run.lmdb import LmdbRecords, make_writable, save_lmdb
 from penstock.run.source import Pick
 from penstock.run.speed import Speed, watched
 from penstock.run.stage import Items
@@ -96,7 +95,7 @@ def _decode_entry(decoder: Callable[[bytes, bytes], Any], entry: list[bytes]) ->
 
 def _load_datapoint(key: bytes, value: bytes) -> Any:
     try:
-        return deepcopy(decode_value(value))  # whose arrays are read-only
+        return make_writable(decode_value(value))
     except SourceError as error:
         raise SourceError(f"the value of {key!r}: {error}") from error
 
@@ -116,8 +115,10 @@ class TestDataSpeed(ProxyDataFlow):
         self.test_size, self.warmup = size, warmup
 
     def start(self) -> Speed:
-        """Show a progress bar, then return the rates, warm-up excluded."""
-        return as_flow(self.ds).speed(self.test_size, self.warmup, stages=False)
+        """Print the rates, warm-up excluded, and return them."""
+        speed = as_flow(self.ds).speed(self.test_size, self.warmup, stages=False)
+        print(speed)  # its purpose
+        return speed
 
     start_test = start
 
@@ -145,9 +146,8 @@ class PrintData(ProxyDataFlow):
         for number, item in enumerate(super().__iter__()):
             if not self._printed and number < self.num:
                 title = f"datapoint {number} of {self.name or type(self.ds).__name__}"
-                print(
-                    f"{title}:\n{describe_value(item, self.max_depth, self.max_list)}"
-                )  # its purpose
+                shown = describe_value(item, self.max_depth, self.max_list)
+                print(f"{title}:\n{shown}")  # its purpose
             yield item
         self._printed = True
 
