@@ -77,6 +77,14 @@ def test_ids_of_one_frame_each_are_images(tmp_path: Path) -> None:
     assert source.locate(1).sample["jpg"] == images[1]
 
 
+def test_an_id_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
+    path = write_gulp(tmp_path / "g", {"a": photos(1), "b": photos(1)}, {"a": "x", "b": "x"})
+    meta = path / "meta_0.gmeta"
+    meta.write_text(meta.read_text().replace('"b": {', '"a": {'))
+    with pytest.raises(SourceError, match=r"meta_0\.gmeta: not readable JSON: a is there twice"):
+        open_gulp(path)
+
+
 def test_frames_that_lie_apart_are_packed_but_not_indexed(shared: Path) -> None:
     source = open_gulp(FIXTURES / "hostile/gulp/overlap")
     assert len(source.read(1).split_frames()) == 3

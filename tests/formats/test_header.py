@@ -17,6 +17,10 @@ from penstock.formats.header import ImageHeader, read_header
         (encode(20, 31, progressive=True), ImageHeader("progressive", 20, 31)),
         (encode(20, 31, mode="L"), ImageHeader("grey", 20, 31)),
         (encode(20, 31, mode="CMYK"), ImageHeader("cmyk", 20, 31)),
+        (
+            encode(20, 31).replace(b"\xff\xc0\0\x11\x08", b"\xff\xc1\0\x11\x0c"),
+            ImageHeader("12-bit", 20, 31),
+        ),
         (encode(20, 31, format="PNG"), ImageHeader("png", 20, 31)),
         (encode(20, 31, format="WEBP"), ImageHeader("webp", 20, 31)),
         (encode(20, 31, format="BMP"), ImageHeader("bmp", 20, 31)),

@@ -10,6 +10,7 @@ from images import encode
 from penstock import PackError, SourceError, index_dataset, open_dataset, pack_dataset
 from penstock.formats.detect import open_source
 from penstock.formats.listing import open_listing
+from penstock.formats.listing_table import read_csv
 
 
 @pytest.fixture
@@ -35,6 +36,12 @@ def test_jsonl_with_class_names_numbers_them_in_sorted_order(flat: Path) -> None
     source = open_listing(flat / "list.jsonl")
     assert source.classes == ["ant", "zebra"]
     assert [source.read(i).label for i in range(2)] == [1, 0]
+
+
+def test_a_value_may_have_lines_where_one_block_of_a_csv_ends(tmp_path: Path) -> None:
+    count = 70_000  # pyarrow reads a MiB at a time
+    (tmp_path / "list.csv").write_text("path,text\n" + 'a.jpg,"two\nlines"\n' * count)
+    assert read_csv(tmp_path / "list.csv", ",")["text"].to_pylist() == ["two\nlines"] * count
 
 
 @pytest.mark.parametrize("way", ["the file", "the folder", "the option"])
@@ -223,11 +230,12 @@ def test_a_missing_file_is_named_when_it_is_read(flat: Path) -> None:
 
 
 def test_a_missing_file_is_an_error_or_left_out_on_request(flat: Path) -> None:
-    (flat / "list.csv").write_text("path,label\nmissing.jpg,1\na.jpg,2\n")
+    (flat / "list.csv").write_text("path,label,who\nmissing.jpg,1,ann\na.jpg,2,bob\n")
     with pytest.raises(SourceError, match="missing.jpg: no such file"):
         index_dataset(flat / "list.csv", out=flat / "index")
     assert index_dataset(flat / "list.csv", out=flat / "index", on_error="skip").samples == 1
-    assert [sample.label for sample in open_dataset(flat / "index")] == [2]
+    (sample,) = open_dataset(flat / "index")
+    assert (sample.label, dict(sample.columns)) == (2, {"who": "bob"})
     assert '"missing.jpg"' in (flat / "index" / "rejected.jsonl").read_text()
     with pytest.raises(PackError, match="1 of 2 .*\n.*missing.jpg: no such file"):
         pack_dataset(flat / "list.csv", flat / "out")

@@ -256,6 +256,18 @@ def test_a_database_of_many_pages_is_read_as_liblmdb_reads_it(tmp_path: Path) ->
         assert source.database.read(entry) == values[entry.key]
 
 
+def test_a_tree_with_more_or_fewer_entries_than_the_meta_page_says_is_an_error(
+    shared: Path, tmp_path: Path
+) -> None:
+    data = bytearray((FIXTURES / "tensorpack-pickle/data.lmdb").read_bytes())
+    path = tmp_path / "data.lmdb"
+    for meta in (0, 4096):
+        data[meta + 120] += 1  # the entries of the main database
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match=r"entries in the tree, \d+ in the meta page"):
+        open_lmdb(path)
+
+
 def test_a_database_that_changes_after_it_was_opened_is_an_error(
     shared: Path, tmp_path: Path
 ) -> None:
@@ -273,6 +285,11 @@ def test_bytes_are_found_inside_a_value_in_linear_time() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
     assert find_bytes(bytes(4_000_000), bytes(1_000_000) + b"x") is None
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 5
+
+
+def test_a_component_called_json_is_kept_beside_the_numbers_and_texts() -> None:
+    sample = make_sample("k", {"json": b"{}", "image": photos(1)[0], "n": 3})
+    assert (sample["json"], json.loads(sample["plain.json"])) == (b"{}", {"n": 3})
 
 
 @pytest.mark.parametrize("label", ["cat", 0.5, True])

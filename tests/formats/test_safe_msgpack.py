@@ -48,6 +48,11 @@ def test_damage_is_an_error_and_nothing_else(data: bytes) -> None:
         pass
 
 
+def test_a_key_that_is_there_twice_is_an_error() -> None:
+    with pytest.raises(SourceError, match="the key 'a', or with it twice"):
+        load_msgpack(b"\x82\xa1a\x01\xa1a\x02")
+
+
 def test_half_an_array_is_not_one() -> None:
     for fields in (
         {b"nd": True, b"type": "|u1", b"kind": b"", b"data": b"ab"},

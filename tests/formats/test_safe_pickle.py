@@ -37,6 +37,12 @@ def test_plain_data_of_every_protocol_come_back_as_they_were(value: object, prot
     assert load_pickle(pickle.dumps(value, protocol)) == value
 
 
+@pytest.mark.parametrize("protocol", range(6))
+def test_true_and_false_are_not_one_and_zero(protocol: int) -> None:
+    found = load_pickle(pickle.dumps([True, False, 1, 0], protocol))
+    assert [type(value) for value in found] == [bool, bool, int, int]
+
+
 ARRAYS = [
     np.arange(12, dtype="<i4").reshape(3, 4),
     np.asfortranarray(np.arange(12, dtype=">f8").reshape(3, 4)),

@@ -107,6 +107,34 @@ def test_a_sparse_member_of_pax_is_refused(tmp_path: Path) -> None:
         scan(tmp_path / "x.tar")
 
 
+def make_member(name: str, data: bytes, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """A header and its data, as ustar has them."""
+    info = tarfile.TarInfo(name)
+    info.size, info.type = len(data), kind
+    return info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
+
+
+def test_the_size_in_a_pax_header_is_of_one_member(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    path.write_bytes(
+        make_member("pax", b"10 size=3\n", tarfile.XHDTYPE)
+        + make_member("a.jpg", b"abc")
+        + make_member("b.jpg", b"defgh")
+        + bytes(1024)
+    )
+    assert [(m.name, m.size) for m in scan(path)] == [("a.jpg", 3), ("b.jpg", 5)]
+
+
+def test_a_folder_as_the_oldest_archives_mark_it_is_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    path.write_bytes(
+        make_member("d.x/", b"", tarfile.AREGTYPE)
+        + make_member("d.x/a.jpg", b"abc", tarfile.AREGTYPE)
+        + bytes(1024)
+    )
+    assert [m.name for m in scan(path)] == ["d.x/a.jpg"]
+
+
 def shown(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 

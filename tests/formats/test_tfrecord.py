@@ -52,6 +52,19 @@ def test_image_label_and_the_rest_are_told_apart(tmp_path: Path) -> None:
     }
 
 
+def test_of_several_labels_the_first_of_the_documented_names_counts(tmp_path: Path) -> None:
+    example = {"image": photos(1)[0], "image/label": 1, "label": 2, "image/class/label": 3}
+    sample = open_tfrecord(write(tmp_path, example)).read(0)
+    assert (sample.label, json.loads(sample["json"])) == (3, {"image/label": 1, "label": 2})
+    del example["image/class/label"]
+    assert open_tfrecord(write(tmp_path, example)).read(0).label == 2
+
+
+def test_unknown_fields_of_any_wire_type_are_passed() -> None:
+    unknown = b"\x10\x96\x01" + b"\x19" + b"\xff" * 8 + b"\x22\x01x" + b"\x2d" + b"\xff" * 4
+    assert parse_example(unknown + make_example({"label": 3})) == {"label": [3]}
+
+
 def test_several_images_are_several_fields(tmp_path: Path) -> None:
     left, right = photos(2)
     sample = open_tfrecord(write(tmp_path, {"left": left, "right": right})).read(0)

@@ -12,7 +12,7 @@ import penstock
 from formats.fixtures import FIXTURES, expected, hostile, sha256
 from formats.making import photos, write_tar
 from penstock.errors import SourceError
-from penstock.formats.data_files import expand_braces
+from penstock.formats.data_files import expand_braces, match_files
 from penstock.formats.detect import open_source
 from penstock.formats.webdataset import open_webdataset
 
@@ -40,6 +40,12 @@ def test_patterns_name_numbers_with_their_zeros_and_choices() -> None:
 def test_a_pattern_that_names_a_missing_tar_is_an_error(shared: Path) -> None:
     with pytest.raises(SourceError, match="train-000003.tar: no such file"):
         open_webdataset(FIXTURES / "webdataset/train-{000000..000003}.tar")
+
+
+def test_a_pattern_that_names_a_file_twice_is_an_error(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"a.jpg": b""})
+    with pytest.raises(SourceError, match="names a file twice"):
+        match_files(tmp_path / "{a,a}.tar")
 
 
 READABLE = {  # tar: samples, of those without an error
