@@ -26,6 +26,7 @@ from penstock import (
     pack_dataset,
 )
 from penstock.formats.source import Source
+from penstock.pack.outgoing import class_name, strip_padding
 from trees import file_bytes, full_at
 
 
@@ -150,6 +151,24 @@ def test_gulp_has_chunks_of_a_hundred_in_the_order_of_their_names(tmp_path: Path
     assert export_samples(many, tmp_path / "out", to="gulp") == 201
     assert [name for name, _, _ in read_gulp(tmp_path / "out")] == [str(i) for i in range(201)]
     assert len(list((tmp_path / "out").glob("*.gulp"))) == 3
+
+
+def test_labels_without_class_names_are_numbered_as_they_are_in_a_gulp(tmp_path: Path) -> None:
+    labelled = [Sample(f"{label}", {"jpg": encode(8, 8)}, label) for label in (7, 2)]
+    export_samples(labelled, tmp_path / "out", to="gulp")
+    numbers = json.loads((tmp_path / "out" / "label2idx.json").read_text())
+    assert numbers == {"00007": 7, "00002": 2}
+
+
+@pytest.mark.parametrize(("label", "name"), [(1, "b"), (2, "00002"), (-1, "-0001")])
+def test_a_label_without_a_class_is_called_by_its_number(label: int, name: str) -> None:
+    assert class_name(label, ["a", "b"]) == name
+
+
+@pytest.mark.parametrize(("zeros", "left"), [(0, 0), (3, 0), (4, 4)])
+def test_only_the_padding_of_gulpio_is_taken_off_a_frame(zeros: int, left: int) -> None:
+    assert strip_padding(b"\xff\xd9" + bytes(zeros)) == b"\xff\xd9" + bytes(left)
+    assert strip_padding(b"cut" + bytes(zeros)) == b"cut" + bytes(zeros)
 
 
 def test_frames_to_folder_gives_the_listing_and_every_frame_back(

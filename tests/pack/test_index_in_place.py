@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from penstock import (
     pack_dataset,
     verify_dataset,
 )
+from penstock.pack.inplace import index_source
 from penstock.serve.transforms import RandomResizedCrop
 from trees import file_bytes, make_folder
 
@@ -102,6 +104,22 @@ def test_bad_samples_can_be_left_out_and_are_listed(shared: Path, tmp_path: Path
     assert "00000003" not in [sample.key for sample in open_dataset(tmp_path)]
     (line,) = (tmp_path / "rejected.jsonl").read_text().splitlines()
     assert json.loads(line)["name"] == "00000003"
+
+
+def test_nothing_but_bad_samples_is_an_error_also_with_skip(tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "a.tfrecord", [make_example({"label": 1})])
+    with pytest.raises(PackError, match="1 of 1 samples cannot be indexed") as caught:
+        index_dataset(tmp_path / "a.tfrecord", out=tmp_path / "out", on_error="skip")
+    assert "--on-error" not in str(caught.value)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_source_that_changes_while_it_is_indexed_is_no_bad_sample(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "a.tfrecord", [make_example({"image": photos(1)[0]})])
+    source = open_source(path)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(PackError, match=r"a\.tfrecord/000000: .* changed .*; index again"):
+        index_source(source, out=tmp_path / "out", on_error="skip")
 
 
 def test_decoded_arrays_are_not_indexed_but_packed(shared: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import penstock
 from formats.contract import SourceContract, same
 from images import encode
-from penstock.errors import CorruptError, PackError
+from penstock.errors import CorruptError, PackError, SourceChangedError
 from penstock.formats.source import Source
 from penstock.pack.packed import open_packed
 from trees import make_folder
@@ -98,6 +98,14 @@ def test_a_source_that_is_another_one_now_is_noticed(tmp_path: Path) -> None:
     pack(2)
     with pytest.raises(PackError, match="already holds a data set made from another source"):
         penstock.pack_dataset(tmp_path / "p", tmp_path / "again")
+
+
+def test_a_shard_that_changes_after_it_was_opened_is_an_error(listed: Path) -> None:
+    source = open_packed(listed)
+    assert source is not None
+    os.utime(listed / "shard-000000.tar", ns=(0, 0))
+    with pytest.raises(SourceChangedError, match=r"shard-000000\.tar changed after the data set"):
+        source.read(0)
 
 
 def test_damage_is_not_passed_on(listed: Path, tmp_path: Path) -> None:

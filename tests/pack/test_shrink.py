@@ -108,6 +108,12 @@ def test_shrinking_resizes_the_larger_images_only(tmp_path: Path, shrink: pensto
         assert (image.format, image.size) == ("PNG", (60, 40)), "what had no loss stays without"
 
 
+def test_a_shrunk_image_has_the_suffix_of_what_it_became() -> None:
+    sample = penstock.Sample("a", {"jpg": encode(80, 120)}, suffixes={"jpg": "JPEG"})
+    assert shrink_sample(sample, SHRINK).suffixes == {}
+    assert shrink_sample(sample, penstock.Shrink(short=80)).suffixes == {"jpg": "JPEG"}
+
+
 def test_shrunk_images_of_low_quality_are_smaller() -> None:
     sample = penstock.Sample("a", {"jpg": encode(200, 300)})
     low, high = (
