@@ -29,6 +29,18 @@ def test_ilsvrc12_labels_follow_the_sorted_folders(tmp_path: Path) -> None:
     assert image.shape == (8, 9, 3) and label == 0
 
 
+def test_ilsvrc12_is_shuffled_only_where_it_is_for_training(tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        folder = tmp_path / split / "n1"
+        folder.mkdir(parents=True)
+        for name in "hgfedcba":
+            (folder / f"{name}.JPEG").touch()
+    train, val = (tp.dataset.ILSVRC12Files(str(tmp_path), split) for split in ("train", "val"))
+    assert train.imglist == val.imglist == [(f"n1/{name}.JPEG", 0) for name in "abcdefgh"]
+    names = [[Path(path).stem for path, _ in files] for files in (train, val)]
+    assert names[1] == list("abcdefgh") == sorted(names[0]) != names[0]
+
+
 def test_a_flat_val_folder_needs_its_list(tmp_path: Path) -> None:
     (tmp_path / "val").mkdir()
     (tmp_path / "val" / "a.JPEG").write_bytes(encode(8, 8))
@@ -85,6 +97,64 @@ def test_augmentors_do_what_the_original_does() -> None:
     for ours, original in pairs:
         expected = original.augment(image.copy())
         assert np.array_equal(ours.augment(image), expected), type(ours).__name__
+
+
+RED = np.zeros((4, 5, 3), np.uint8)
+RED[..., 0] = 200
+GREY = np.full((4, 5, 3), 200, np.uint8)
+BLACK = tp.imgaug.MapImage(np.zeros_like)
+
+
+@pytest.mark.parametrize(
+    ("augmentor", "image", "expected"),
+    [
+        (tp.imgaug.Flip(horiz=True, prob=1), make_pixels(4, 5), make_pixels(4, 5)[:, ::-1]),
+        (tp.imgaug.Flip(vert=True, prob=1), make_pixels(4, 5), make_pixels(4, 5)[::-1]),
+        (tp.imgaug.Flip(vert=True, prob=0), make_pixels(4, 5), make_pixels(4, 5)),
+        (tp.imgaug.RandomApplyAug(BLACK, 1), GREY, GREY * 0),
+        (tp.imgaug.RandomApplyAug(BLACK, 0), GREY, GREY),
+        (tp.imgaug.RandomChooseAug([(BLACK, 0.0), (tp.imgaug.Identity(), 0.5)]), GREY, GREY),
+        (tp.imgaug.BrightnessScale((2, 2)), GREY, GREY * 0 + 255),
+        (tp.imgaug.BrightnessScale((2, 2)), GREY.astype("f4"), GREY * 0.0 + 255),
+        (tp.imgaug.BrightnessScale((2, 2), clip=False), GREY.astype("f4"), GREY * 2.0),
+        (tp.imgaug.Saturation(0.0), RED, RED),
+        (tp.imgaug.Contrast((0, 0)), RED, RED),
+        (tp.imgaug.Contrast((0, 0), rgb=True), RED, RED * 0 + 59),
+        (tp.imgaug.Contrast((0, 0), rgb=False), RED, RED * 0 + 22),
+        (tp.imgaug.Contrast((0, 0)), RED[..., 0], RED[..., 0]),
+        (tp.imgaug.Resize((2, 3)), GREY[:, :, :1], GREY[:2, :3, :1]),
+    ],
+)
+def test_augmentors_do_what_they_say(
+    augmentor: tp.imgaug.ImageAugmentor, image: np.ndarray, expected: np.ndarray
+) -> None:
+    found = augmentor.augment(image)
+    assert (found.dtype, found.tolist()) == (image.dtype, expected.tolist())
+
+
+class Fixed:
+    """A generator that draws the lowest number of a range, and ones."""
+
+    def uniform(self, low: float, high: float) -> float:
+        return low
+
+    def standard_normal(self, count: int) -> np.ndarray:
+        return np.ones(count)
+
+
+def test_an_image_without_saturation_is_grey(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tp.imgaug, "get_rng", lambda: Fixed())
+    red = RED[:1, :1]
+    assert tp.imgaug.Saturation(1.0).augment(red).tolist() == [[[60, 60, 60]]]
+    assert tp.imgaug.Saturation(1.0, rgb=False).augment(red).tolist() == [[[23, 23, 23]]]
+
+
+def test_the_columns_of_the_matrix_of_lighting_are_the_eigenvectors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tp.imgaug, "get_rng", lambda: Fixed())
+    lighting = tp.imgaug.Lighting(1.0, [1, 2, 3], [[0, 10, 0], [0, 0, 10], [10, 0, 0]])
+    assert lighting.augment(np.zeros((1, 1, 3), np.uint8)).tolist() == [[[20, 30, 10]]]
 
 
 def test_augmentation_is_the_same_with_any_runner_and_differs_per_epoch() -> None:

@@ -82,6 +82,12 @@ def test_it_crosses_to_other_processes(databases: Path) -> None:
     assert sum(len(labels) for _, labels in loader) == 20
 
 
+def test_cache_is_the_window_also_in_another_process(databases: Path) -> None:
+    loader = ImagenetLoader(databases, "train", CROP, 8, shuffle=True, cache=7)
+    for each in (loader, pickle.loads(pickle.dumps(loader))):
+        assert each.state_dict()["window"] == 7
+
+
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"ILSVRC-train\.lmdb"):
         ImagenetLoader(tmp_path, "train", CROP, 8)
