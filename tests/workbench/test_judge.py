@@ -160,6 +160,10 @@ def test_busy_workers_beside_idle_cores_are_too_few() -> None:
     assert "the main process alone is busy all the time" in judge(none).headline
 
 
+def test_a_program_that_waits_for_the_disk_is_not_told_to_use_more_workers() -> None:
+    assert find_limit(replace(FEW, work={"read": 0.8, "decode": 0.2})) is Limit.READ
+
+
 def test_a_program_that_died_unrecorded_is_not_said_to_have_no_loader() -> None:
     died = replace(
         WATCHED, loaders=(), loops=0, exit_code=139, spans=dict.fromkeys(WATCHED.spans, 0.0)
