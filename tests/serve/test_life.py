@@ -313,6 +313,17 @@ def test_bad_samples_are_left_out_on_request(damaged: tuple[Path, list[str]]) ->
     assert (stats.error_count, [key for key, _ in stats.errors]) == (2, keys)
 
 
+def test_of_many_bad_samples_all_are_counted_and_some_listed(
+    damaged: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.serve.renderer._ERRORS_LISTED", 1)
+    path, keys = damaged
+    loader = Loader(path, 8, transform=CROP, on_error="skip")
+    list(loader)
+    stats = loader.stats()
+    assert (stats.error_count, [key for key, _ in stats.errors]) == (2, keys[:1])
+
+
 def test_bad_samples_are_replaced_on_request(damaged: tuple[Path, list[str]]) -> None:
     path, _ = damaged
     loader = Loader(path, 8, transform=CROP, on_error="substitute")

@@ -224,16 +224,21 @@ def test_a_state_of_other_samples_or_another_order_of_them_is_refused(
 ) -> None:
     source = tmp_path / "photos"
     penstock.export_samples(penstock.open_dataset(packed), source, to="folder")
-    for name, options in (("a", {}), ("b", {"seed": 1}), ("c", {"shard_size": 20_000})):
+    for name, options in (
+        ("a", {}),
+        ("b", {"seed": 1}),
+        ("c", {"shard_size": 20_000}),
+        ("d", {"shrink": penstock.Shrink(short=30)}),
+    ):
         penstock.pack_dataset(source, tmp_path / name, **options)  # type: ignore[arg-type]
     shutil.copytree(tmp_path / "a", tmp_path / "copy")
 
     def make(name: str) -> Loader:
-        return Loader(tmp_path / name, 4, shuffle=True, transform=CROP)
+        return Loader(tmp_path / name, 4, shuffle=True, window=16, transform=CROP)
 
     state = make("a").state_dict()
     make("copy").load_state_dict(state)
-    for name in ("b", "c"):
+    for name in ("b", "c", "d"):
         with pytest.raises(ValueError, match="the same packed in another way"):
             make(name).load_state_dict(state)
 
@@ -526,6 +531,12 @@ def test_a_mixture_is_as_long_as_its_epochs_and_has_the_classes_that_all_have(
     assert Mixture([packed, tmp_path / "other"], [3, 1]).classes is None
 
 
+def test_a_mixture_has_weights_of_its_own(packed: Path) -> None:
+    mixture = Mixture([penstock.open_dataset(packed)] * 2, [1, 1])
+    with pytest.raises(ValueError, match="weights are of .* one data set; a mixture has its own"):
+        Loader(mixture, 4, shuffle=True, transform=CROP, weights="balanced")
+
+
 def test_a_mixture_reads_each_data_set_from_its_own_files(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()
@@ -798,6 +809,13 @@ def test_a_window_is_of_some_batches_and_of_all_loose_files(
     monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", 1)
     assert Loader(packed, 8, shuffle=True, transform=CROP)._epochs.window == 32
     assert Loader(folder, 8, shuffle=True, transform=CROP)._epochs.window is None
+
+
+def test_a_sample_without_a_label_is_an_error_that_names_it(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"0.cls": b"0", "0.txt": b"a", "1.txt": b"b"})
+    penstock.index_dataset(tmp_path)
+    with pytest.raises((ValueError, penstock.PenstockError), match="'1' has no label"):
+        list(Loader(tmp_path, 2, fields=("txt", "label")))
 
 
 def test_a_negative_label_is_a_label(tmp_path: Path) -> None:

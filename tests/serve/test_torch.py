@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import pickle
 import runpy
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
@@ -87,6 +88,11 @@ def test_a_kept_tensor_is_never_overwritten(packed: Path) -> None:
     for _ in loader:
         pass
     assert all(torch.equal(a, b) for a, b in zip(kept, copies, strict=True))
+
+
+def test_a_pickled_loader_keeps_its_device(packed: Path) -> None:
+    loader = Loader(packed, 8, transform=[RandomResizedCrop(24)], device="meta")
+    assert pickle.loads(pickle.dumps(loader)).device == torch.device("meta")
 
 
 def test_arguments_of_a_dataloader_say_what_to_give_instead(packed: Path) -> None:

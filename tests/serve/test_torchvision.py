@@ -16,8 +16,9 @@ from PIL import Image
 import penstock
 from penstock.serve.pipeline import divide_transform
 from penstock.serve.recipe import Draw
+from penstock.serve.taken import Taken
 from penstock.serve.torchvision import read_step
-from penstock.transforms import Normalize, Resize
+from penstock.transforms import ColorJitter, Lighting, Normalize, Resize
 
 torch = pytest.importorskip("torch")
 
@@ -244,6 +245,14 @@ def test_steps_that_leave_images_of_different_sizes_are_all_left_to_python(
     assert pipeline.recipe is None
     assert [line.where for line in pipeline.lines] == ["Python", "Python", "core, last"]
     assert "differ in size" in pipeline.lines[0].why
+
+
+def test_colours_are_not_jittered_in_the_core_after_lighting() -> None:
+    lit = Taken().add(Lighting(0.1))
+    assert isinstance(lit, Taken)
+    assert lit.add(ColorJitter(0.4)) == (
+        "the core crops once and first, then flips once and changes colours once"
+    )
 
 
 def test_printing_says_what_runs_where_and_why(packed: Path, torchvision: ModuleType) -> None:
