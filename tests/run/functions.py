@@ -101,3 +101,12 @@ class UnpicklableError(Exception):
 
 def raise_unpicklable(n: int) -> None:
     raise UnpicklableError(1, 2)
+
+
+class ChangelingError(Exception):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ValueError, ("another",)
+
+
+def raise_changeling(n: int) -> None:
+    raise ChangelingError("mine")

@@ -151,6 +151,11 @@ def test_several_processes_run_a_flow_in_its_order() -> None:
     assert [int(image[0, 0, 0]) for image in flow] == list(range(23))
 
 
+def test_several_processes_share_the_buffer() -> None:
+    flow = Flow.of(range(23)).in_process(3, buffer=8, start="fork")
+    assert [part._stage.buffer for part in flow._inputs] == [2, 2, 2]
+
+
 def test_several_processes_skip_the_same_items_as_one() -> None:
     flow = Flow.of(range(20)).map(fail_on_threes, on_error="skip")
     assert list(flow.in_process(2, start="fork")) == list(flow) == [n for n in range(20) if n % 3]

@@ -213,3 +213,13 @@ def test_a_value_that_is_more_than_data_is_refused_with_its_key(tmp_path: Path) 
         transaction.put(b"00000001", pickle.dumps(Path("x")))
     with pytest.raises(SourceError, match=r"x\.lmdb: the value of b'00000001': .*pathlib"):
         list(Flow.load(path))
+
+
+def test_a_key_that_is_listed_and_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.lmdb")
+    Flow.of([1, 2, 3]).save(path)
+    environment = lmdb.open(path, subdir=False, lock=False)
+    with environment, environment.begin(write=True) as transaction:
+        transaction.delete(b"00000001")
+    with pytest.raises(SourceError, match=r"x\.lmdb: has no key b'00000001', which is listed"):
+        list(Flow.load(path))

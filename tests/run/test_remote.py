@@ -185,6 +185,25 @@ def test_a_restarted_sender_counts_from_where_it_went_on(address: str) -> None:
         assert isinstance(sender.join(), TypeError)
 
 
+def test_a_named_sender_of_several_receivers_begins_anew(address: str, tmp_path: Any) -> None:
+    other = f"ipc://{tmp_path}/second"
+    received = iter(Flow.receive(address))
+    with zmq.Context() as context, context.socket(zmq.DEALER) as first:
+        first.connect(address)
+        first.send_multipart([b"H", b"reader-1"])
+        first.send_multipart([b"I", *encode_item(0)])
+        assert next(received) == 0
+        sender = Sender(Flow.of(range(5)), address, other, name="reader-1")
+        got = [list(received), list(Flow.receive(other))]
+        assert (got, sender.join()) == ([[0, 1, 2, 3, 4], []], 5)
+
+
+def test_a_named_sender_needs_a_flow_that_can_be_resumed() -> None:
+    flow = Flow.of(range(5)).map(fail_on_seven, 2, kind="threads", ordered=False)
+    with pytest.raises(ValueError, match="cannot be resumed: map"):
+        flow.send("no address", name="reader-1")
+
+
 def test_a_sender_that_ends_twice_under_its_name_has_ended_once(address: str) -> None:
     sent: list[int] = []
 

@@ -37,6 +37,7 @@ from run.functions import (
     get_pid,
     keep_but_fail_on_seven,
     make_image,
+    raise_changeling,
     raise_unpicklable,
     square,
 )
@@ -380,6 +381,32 @@ def test_a_process_in_the_middle_of_work_is_ended_by_sigterm() -> None:
         assert said.read(5) == b"begun"
         passed.close()
         assert said.read() == b"ended"
+
+
+def test_a_process_that_does_not_heed_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.run.child.GRACE", 0.05)
+    reader, writer = os.pipe()
+
+    def work(n: int) -> int:
+        if n:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.write(writer, b"begun")
+            signal.pause()
+        return n
+
+    passed = iter(Flow.of(range(2)).map(work).in_process(start="fork"))
+    next(passed)
+    os.close(writer)
+    with open(reader, "rb") as said:
+        assert said.read(5) == b"begun"
+        passed.close()
+        assert said.read() == b""
+
+
+def test_an_exception_that_comes_out_of_its_pickle_as_another_is_no_cause() -> None:
+    with pytest.raises(WorkerError, match="ChangelingError: mine") as caught:
+        read(Flow.of([1]).map(raise_changeling))
+    assert caught.value.__cause__ is None
 
 
 def test_the_randomness_of_an_item_is_used_for_nothing_else() -> None:

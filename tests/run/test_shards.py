@@ -131,7 +131,8 @@ def test_images_with_labels_are_a_data_set_for_the_loader_and_the_tools(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("item", "label"), [((b"x", 3, 7), 3), ((b"x", "ant", 7), 7), ((b"x", "ant"), None)]
+    ("item", "label"),
+    [((b"x", 3, 7), 3), ((b"x", "ant", 7), 7), ((b"x", "ant"), None), ((b"x", True), None)],
 )
 def test_the_label_is_the_second_value_or_else_the_last(item: Any, label: int | None) -> None:
     assert make_sample(0, item).label == label
@@ -349,15 +350,29 @@ def test_columns_of_samples_come_into_the_index(tmp_path: Path) -> None:
         Flow.of(mixed).save(tmp_path / "mixed")
 
 
+def test_a_column_has_the_type_of_its_first_value_that_is_there(tmp_path: Path) -> None:
+    values = [None, 0.5, None]
+    samples = [Sample(f"k{n}", {"bin": b"x"}, n, {"x": value}) for n, value in enumerate(values)]
+    Flow.of(samples).save(tmp_path / "out")
+    assert penstock.open_dataset(tmp_path / "out").index["x"].to_pylist() == values
+    mixed = [*samples, Sample("k3", {"bin": b"x"}, 3, {"x": "high"})]
+    with pytest.raises(PackError, match=r"sample 3 \(k3\) .* 'x' is string.* double"):
+        Flow.of(mixed).save(tmp_path / "mixed")
+
+
 @pytest.mark.parametrize(
-    ("key", "field", "message"),
-    [("../a", "bin", "no relative path"), ("a", "B/C", "not named like a file suffix")],
+    ("key", "fields", "message"),
+    [
+        ("../a", ["bin"], "no relative path"),
+        ("a", ["B/C"], "not named like a file suffix"),
+        ("a", [], "has no fields"),
+    ],
 )
-def test_a_sample_that_would_leave_the_data_set_is_refused(
-    tmp_path: Path, key: str, field: str, message: str
+def test_a_sample_that_would_leave_the_data_set_or_not_be_in_it_is_refused(
+    tmp_path: Path, key: str, fields: list[str], message: str
 ) -> None:
     with pytest.raises(PackError, match=message):
-        Flow.of([Sample(key, {field: b"x"})]).save(tmp_path / "out")
+        Flow.of([Sample(key, dict.fromkeys(fields, b"x"))]).save(tmp_path / "out")
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])

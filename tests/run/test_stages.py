@@ -195,6 +195,9 @@ class TestConcat(FlowContract):
     def expect(self) -> list[Any]:
         return [*range(COUNT), *range(5)]
 
+    def expect_of_nothing(self) -> list[Any]:
+        return list(range(5))
+
 
 class TestZip(FlowContract):
     def make(self, source: Any) -> Flow:
@@ -221,6 +224,9 @@ class TestMix(FlowContract):
     def expect(self) -> list[Any]:
         return [*range(COUNT), *range(100, 110)]
 
+    def expect_of_nothing(self) -> list[Any]:
+        return list(range(100, 110))
+
 
 class TestChoose(FlowContract):
     def make(self, source: Any) -> Flow:
@@ -230,6 +236,9 @@ class TestChoose(FlowContract):
         return read(
             Flow.of(list(range(COUNT))).choose(Flow.of(range(100, 200)), weights=[3, 1], seed=2)
         )
+
+    def expect_of_nothing(self) -> list[Any]:
+        return [100]  # of the other flow, until the empty one is drawn
 
 
 @given(
@@ -768,6 +777,7 @@ def test_map_field_leaves_the_item_as_it_was() -> None:
         lambda flow: flow.map(square, start="teleport"),
         lambda flow: flow.mix(flow, weights=[1]),
         lambda flow: flow.choose(flow, weights=[1, -1]),
+        lambda flow: flow.choose(flow, weights=[1, 0]),
     ],
 )
 def test_a_wrong_argument_is_refused_when_the_flow_is_built(make: Any) -> None:
