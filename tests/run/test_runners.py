@@ -390,6 +390,7 @@ def test_a_process_that_does_not_heed_sigterm_is_killed(monkeypatch: pytest.Monk
     def work(n: int) -> int:
         if n:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.alarm(10)  # so that it does not outlive a test that fails
             os.write(writer, b"begun")
             signal.pause()
         return n
