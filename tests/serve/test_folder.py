@@ -471,3 +471,14 @@ def test_a_folder_in_which_nothing_decodes_is_said_to_be_one(tmp_path: Path) -> 
     write_files(tmp_path, {"c/0.jpg": b"no image"})
     with pytest.raises(ValueError, match="or none decodes"):
         Loader(tmp_path, 1)
+
+
+def test_a_data_set_is_called_by_where_its_samples_are(tmp_path: Path) -> None:
+    root, cache = write_pictures(tmp_path / "in", count=2), tmp_path / "cache"
+    assert repr(open_dataset(root, cache)).startswith(f"Dataset({str(root)!r}, 2 samples")
+    tar = write_tar(tmp_path / "x.tar", {"0.jpg": encode(8, 8), "0.cls": b"0"})
+    assert repr(open_dataset(tar, cache)).startswith(f"Dataset({str(tar)!r}, 1 samples")
+    with pytest.raises(ValueError, match=f"^{tar} has no"):
+        Loader(open_dataset(tar, cache), 1, fields=("image", "json"))
+    penstock.pack_dataset(root, tmp_path / "out")
+    assert repr(penstock.open_dataset(tmp_path / "out")).startswith(f"Dataset('{tmp_path}/out'")

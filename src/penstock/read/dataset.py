@@ -73,7 +73,7 @@ class Dataset(Sequence[Sample]):
         return self.manifest.samples if self._rows is None else len(self._rows)
 
     def __repr__(self) -> str:
-        return f"Dataset({str(self.path)!r}, {len(self)} samples, fields {list(self.fields)})"
+        return f"Dataset({str(self.origin)!r}, {len(self)} samples, fields {list(self.fields)})"
 
     @property
     def classes(self) -> Sequence[str] | None:
@@ -103,6 +103,15 @@ class Dataset(Sequence[Sample]):
         return self._rows
 
     @property
+    def origin(self) -> Path:
+        """Where the samples are: the folder of their files, or the only file, if the index lies elsewhere."""
+        if self.manifest.root == ".":
+            return self.path
+        files = {shard.data and shard.data.file for shard in self.manifest.shards}
+        only = files.pop() if len(files) == 1 else None
+        return self.root / only if only else self.root
+
+    @property
     def root(self) -> Path:
         """The folder that the files in the index are relative to."""
         return self._root
@@ -124,7 +133,9 @@ class Dataset(Sequence[Sample]):
         field = field_name(field)
         if field not in self.fields or not is_image_field(field):
             images = [name for name in self.fields if is_image_field(name)]
-            raise ValueError(f"{field!r} is no image field of {self.path}; choose one of {images}")
+            raise ValueError(
+                f"{field!r} is no image field of {self.origin}; choose one of {images}"
+            )
         return Dataset(self.path, self.manifest, self._rows, field)
 
     def _take(self, rows: np.ndarray) -> Dataset:

@@ -79,7 +79,7 @@ def _check_pictures(dataset: Dataset, index: pa.Table, pictures: Sequence[str]) 
         (sample,) = index.slice(int(rows[0]), 1).to_pylist()
         found = [name for name in pictures if sample[f"{name}.offset"] is not None]
         raise ValueError(
-            f"{dataset.path}: {sample[KEY]!r} has several images, {', '.join(found)}; say which one is to be loaded "
+            f"{dataset.origin}: {sample[KEY]!r} has several images, {', '.join(found)}; say which one is to be loaded "
             "with open_dataset(path).choose_image(field)"
         )
 
@@ -92,7 +92,7 @@ def _read(
     missing = set(fields) - set(wanted) - set(user)
     if missing:
         raise ValueError(
-            f"{dataset.path} has no {sorted(missing)}: it has the fields {list(dataset.fields)} "
+            f"{dataset.origin} has no {sorted(missing)}: it has the fields {list(dataset.fields)} "
             f"and the columns {index.column_names}"
         )
     return read_columns(index, pictures, wanted, user, image)
@@ -143,7 +143,7 @@ def _join_columns(
     try:
         return pa.concat_tables(tables, promote_options="permissive")[name]
     except pa.ArrowException:
-        types = [f"{c.type} in {d.path}" for d, c in zip(datasets, columns, strict=True)]
+        types = [f"{c.type} in {d.origin}" for d, c in zip(datasets, columns, strict=True)]
         raise ValueError(
             f"the values of {name!r} have no type in common: {', '.join(types)}; leave it out of fields, or pack a "
             "data set again with values like those of the others"
