@@ -409,7 +409,7 @@ def test_mean_and_std_are_three_numbers_of_any_kind() -> None:
 
 @pytest.mark.parametrize("name", ["batch_size", "seed", "prefetch", "threads", "num_workers"])
 def test_what_is_no_whole_number_is_named(packed: Path, name: str) -> None:
-    with pytest.raises(TypeError, match=f"{name} is '4'; give a whole number"):
+    with pytest.raises(TypeError, match=f"{name} is '4'; it must be a whole number"):
         Loader(packed, **{"batch_size": 4, "transform": CROP, name: "4"})
 
 

@@ -1,4 +1,4 @@
-"""What the options of packing may be."""
+"""Whole numbers among the options: Python's own, whosoever's they are, since NumPy's have no JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from operator import index
 from typing import Any
 
 
+def read_whole(name: str, value: Any) -> int:
+    """Python's own integer. TypeError if the option is no whole number."""
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+
+
 def keep_integers(options: Any, *names: str) -> None:
-    """Makes these fields of a frozen dataclass Python's own integers, whosoever's they are: NumPy's have no JSON."""
+    """Makes these fields of a frozen dataclass, where they are not None, Python's own integers."""
     for name in names:
         value = getattr(options, name)
-        try:
-            object.__setattr__(options, name, None if value is None else index(value))
-        except TypeError:
-            raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+        if value is not None:
+            object.__setattr__(options, name, read_whole(name, value))

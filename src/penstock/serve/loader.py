@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.pack.checks import read_whole
 from penstock.pack.cores import count_cores
 from penstock.plan import EpochPlan, Split
 from penstock.read.dataset import Dataset
@@ -93,7 +94,7 @@ class Loader:
         self._arguments = {
             name: value for name, value in locals().items() if name not in ("self", "__class__")
         }
-        batch_size, seed = _read_whole("batch_size", batch_size), _read_whole("seed", seed)
+        batch_size, seed = read_whole("batch_size", batch_size), read_whole("seed", seed)
         _check_choices(on_error, prefetch, threads, num_workers)
         _check_fields(fields, collate_fn)
         keeps_all = not drop_last if exact is None else exact
@@ -338,21 +339,14 @@ def _check_fields(fields: Sequence[str], collate_fn: Collate | None) -> None:
         raise ValueError(f"collate_fn is for samples with images; fields has none: {fields!r}")
 
 
-def _read_whole(name: str, value: Any) -> int:
-    try:
-        return index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}; give a whole number") from None
-
-
 def _check_choices(
     on_error: str, prefetch: int, threads: int | None, num_workers: int | None
 ) -> None:
     if on_error not in ("raise", "skip", "substitute"):
         raise ValueError(f"on_error is {on_error!r}; give 'raise', 'skip' or 'substitute'")
-    if _read_whole("prefetch", prefetch) < 1:
+    if read_whole("prefetch", prefetch) < 1:
         raise ValueError(f"prefetch is {prefetch}; it must be at least 1")
-    if threads is not None and _read_whole("threads", threads) < 1:
+    if threads is not None and read_whole("threads", threads) < 1:
         raise ValueError(f"threads is {threads}; it must be at least 1")
-    if num_workers is not None and _read_whole("num_workers", num_workers) < 0:
+    if num_workers is not None and read_whole("num_workers", num_workers) < 0:
         raise ValueError(f"num_workers is {num_workers}; it must be 0 or more")
