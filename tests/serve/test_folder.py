@@ -482,3 +482,11 @@ def test_a_data_set_is_called_by_where_its_samples_are(tmp_path: Path) -> None:
         Loader(open_dataset(tar, cache), 1, fields=("image", "json"))
     penstock.pack_dataset(root, tmp_path / "out")
     assert repr(penstock.open_dataset(tmp_path / "out")).startswith(f"Dataset('{tmp_path}/out'")
+
+
+def test_a_pattern_says_that_it_is_to_be_indexed(tmp_path: Path) -> None:
+    write_tar(tmp_path / "x-0.tar", {"0.jpg": encode(8, 8), "0.cls": b"0"})
+    with pytest.raises(SourceError, match=r"run `penstock index '.*/x-\*.tar'` once, and load"):
+        Loader(tmp_path / "x-*.tar", 1)
+    with pytest.raises(SourceError, match="y-"):
+        Loader(tmp_path / "y-*.tar", 1)

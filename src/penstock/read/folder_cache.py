@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.errors import CorruptError, SourceError
+from penstock.formats.data_files import is_pattern
 from penstock.formats.detect import find_format, open_source
 from penstock.formats.files import ImageFiles
 from penstock.pack.inplace import index_dataset
@@ -48,7 +50,8 @@ def open_dataset(
     """
     path = Path(path)
     is_packed = any((path / name).exists() for name in (MANIFEST, WORKSHOP))
-    if path.name == MANIFEST or is_packed or not path.exists():
+    is_there = path.exists() or is_pattern(path)
+    if path.name == MANIFEST or is_packed or not is_there:
         return open_indexed(path)
     original = _look_at(path, on_error)
     return _open_kept(original, cache_folder() if cache is None else Path(cache))
@@ -91,6 +94,10 @@ def _look_at(path: Path, on_error: Literal["raise", "skip"]) -> _Original:
     # A link to a file keeps its own name and place: what it leads to may have no suffix, and lie elsewhere.
     path = path.resolve() if path.is_dir() else path.parent.resolve() / path.name
     name, place = find_format(path)
+    if not path.exists():
+        raise SourceError(
+            f"{path}: {name} {_advise(name, path)}, and load the folder that has the index"
+        )
     state = _describe_state(Path(place))
     if name in ("folder", "listing"):
         files = open_source(path)
@@ -109,7 +116,7 @@ def _describe_state(place: Path) -> str:
 
 def _advise(name: str, folder: Path) -> str:
     if name in ("webdataset", "gulp", "tfrecord", "lmdb"):
-        return f"without a manifest; run `penstock index {folder}` once"
+        return f"without a manifest; run `penstock index {shlex.quote(str(folder))}` once"
     return "cannot be loaded as it is; `penstock pack` it"
 
 
