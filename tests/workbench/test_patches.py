@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from penstock import Loader
@@ -176,6 +178,49 @@ def test_counting_never_raises_in_the_users_loop(process: Process, options: dict
     assert sum(1 for _ in loader) == 2
 
 
+class Batches(list[list[int]]):
+    """A batch sampler with whatever people have under `batch_size`."""
+
+    def __init__(self, batch_size: object) -> None:
+        super().__init__([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]])
+        self.batch_size = batch_size
+
+
+class Unsized(Batches):
+    @property
+    def batch_size(self) -> int:
+        raise NotImplementedError("it varies")
+
+    @batch_size.setter
+    def batch_size(self, size: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("sampler", "size"),
+    [
+        (Batches(np.int64(4)), 4),
+        (Batches(np.array(4)), 4),
+        (Batches(lambda: 4), 1),
+        (Batches("4"), 1),
+        (Unsized(4), 1),
+    ],
+    ids=["numpy", "array", "method", "text", "raises"],
+)
+@pytest.mark.parametrize("collate", [None, lambda batch: batch], ids=["torch", "own"])
+def test_a_batch_size_may_be_anything(
+    process: Process, sampler: Batches, size: int, collate: Any
+) -> None:
+    list(make_torch(process)(range(10), batch_sampler=sampler, collate_fn=collate))
+    told = json.loads(json.dumps(process.loaders[0]()))
+    assert (told["batch_size"], told["batches"]) == (size, 3)
+    assert told["images"] == (10 if collate is None or size > 1 else 3)
+
+
+def test_counts_of_workers_may_be_numpys(process: Process) -> None:
+    iter(make_torch(process)(range(10), 4, num_workers=np.int64(0)))
+    assert json.loads(json.dumps(process.loaders[0]()))["workers"] == 0
+
+
 def test_a_subclass_may_make_iterators_of_its_own(process: Process) -> None:
     class Own(make_torch(process)):  # type: ignore[misc]
         def _get_iterator(self) -> Any:
@@ -198,9 +243,14 @@ def test_the_folder_of_a_data_set_is_that_of_image_folders_only(
     class Other(list[int]):
         root = "/data"
 
+    class Lazy:
+        def __getattr__(self, name: str) -> Any:
+            raise KeyError(name)
+
     folders = SimpleNamespace(DatasetFolder=DatasetFolder)
     monkeypatch.setitem(__import__("sys").modules, "torchvision.datasets.folder", folders)
     make = make_torch(process)
-    for data in (DatasetFolder([1]), SimpleNamespace(dataset=DatasetFolder([1])), Other([1])):
+    wrapped = SimpleNamespace(dataset=DatasetFolder([1]))
+    for data in (DatasetFolder([1]), wrapped, Other([1]), Lazy()):
         iter(make(data, 4, sampler=[0]))
-    assert [tell()["source"] for tell in process.loaders] == ["/data", "/data", None]
+    assert [tell()["source"] for tell in process.loaders] == ["/data", "/data", None, None]

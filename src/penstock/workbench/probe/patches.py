@@ -128,7 +128,7 @@ def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
     if notes is None:
         notes = {
             "kind": "torch DataLoader",
-            "workers": loader.num_workers,
+            "workers": int(loader.num_workers),
             "persistent": bool(loader.persistent_workers),
             "batch_size": find_batch_size(loader) or 1,
             **dict.fromkeys(_COUNTS, 0),
@@ -143,16 +143,20 @@ def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
 def _find_source(dataset: Any) -> str | None:
     """The folder of torchvision's image folders, through wrappers such as Subset.
 
-    What other data sets call `root` may hold anything beside what they load.
+    What other data sets call `root` may hold anything beside what they load. Never raises, whatever they do
+    when they are asked.
     """
     folders = sys.modules.get("torchvision.datasets.folder")
     if folders is None:
         return None
-    for _ in range(4):
-        if isinstance(dataset, folders.DatasetFolder):
-            return os.path.abspath(str(dataset.root))
-        dataset = getattr(dataset, "dataset", None)
-    return None
+    try:
+        for _ in range(4):
+            if isinstance(dataset, folders.DatasetFolder):
+                return os.path.abspath(str(dataset.root))
+            dataset = dataset.dataset
+        return None
+    except Exception:  # noqa: BLE001 - it is the user's
+        return None
 
 
 def patch_penstock(module: ModuleType, process: Process) -> None:
@@ -199,7 +203,7 @@ def _describe_penstock(loader: Any, notes: dict[str, Any]) -> Callable[[], dict[
     counters = loader._counters
     facts = {
         "kind": "penstock Loader",
-        "workers": loader._threads,
+        "workers": int(loader._threads),
         "batch_size": loader.batch_size,
         "source": str(getattr(loader.dataset, "path", "")) or None,
         "dataset": type(loader.dataset).__name__,

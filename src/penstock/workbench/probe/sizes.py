@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import index
 from typing import Any
 
 
 def find_batch_size(loader: Any) -> int | None:
-    """That of the loader or of its batch sampler; None if batches are of any size, or made by the data set."""
-    size: int | None = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
-    return size
+    """That of the loader or of its batch sampler; None if batches are of any size, or made by the data set.
+
+    Never raises: a sampler of the user's may have anything under that name.
+    """
+    try:
+        return index(loader.batch_size or loader.batch_sampler.batch_size)
+    except Exception:  # noqa: BLE001 - it is the user's
+        return None
 
 
 def make_counter(loader: Any) -> Callable[[Any, int], int]:
