@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
+from penstock.cli.app import app
 from trees import full_at, make_folder
 
 
@@ -46,11 +48,11 @@ def test_pack_of_bad_files_exits_with_2_and_names_them(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_pack_takes_a_manifest_and_shrinks(tmp_path: Path) -> None:
+def test_pack_takes_a_listing_and_shrinks(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", classes=1, size=60)
     (tmp_path / "list.csv").write_text("path,label,angle\nclass0/000.jpg,5,0.25\n")
     result = penstock(
-        "pack", source, tmp_path / "out", "--manifest", tmp_path / "list.csv",
+        "pack", source, tmp_path / "out", "--listing", tmp_path / "list.csv",
         "--resize-short", 20, "--quality", 80, "--order", "source", "--seed", 3, "--workers", 1,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
@@ -144,6 +146,12 @@ def test_odd_paths_are_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text("path\n")
     result = penstock("verify", tmp_path / "l.csv")
     assert result.returncode == 2 and "no manifest" in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["export", "info", "show", "verify"])
+def test_what_is_read_is_called_path(verb: str) -> None:
+    said = CliRunner().invoke(app, [verb, "--help"]).stdout
+    assert "dst" not in said.lower()
 
 
 def test_version() -> None:

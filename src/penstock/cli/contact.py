@@ -23,7 +23,7 @@ _MOST_PIXELS = 100_000_000
 
 
 def show(
-    dst: Annotated[Path, typer.Argument(help="A data set, or any layout that can be packed.")],
+    path: Annotated[Path, typer.Argument(help="A data set, or any layout that can be packed.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The PNG to write.")] = Path(
         "contact.png"
     ),
@@ -32,14 +32,14 @@ def show(
     ] = 48,
     size: Annotated[int, typer.Option(min=16, help="Pixels of a picture's longer side.")] = 128,
     format: Annotated[
-        Format | None, typer.Option(help="The layout, if it is not to be found out.")
+        Format | None, typer.Option(help="The layout of PATH, if it is not to be found out.")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what is on the sheet as JSON.")
     ] = False,
 ) -> None:
     """Write a contact sheet of samples with their labels."""
-    dataset = open_samples(dst, format.value if format else None)
+    dataset = open_samples(path, format.value if format else None)
     count = min(count, len(dataset))
     rows = [i * len(dataset) // count for i in range(count)]
     encoded = io.BytesIO()

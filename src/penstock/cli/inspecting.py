@@ -24,22 +24,22 @@ _SHOWN = 10
 
 
 def info(
-    dst: Annotated[Path, typer.Argument(help="A data set, or any layout that can be packed.")],
+    path: Annotated[Path, typer.Argument(help="A data set, or any layout that can be packed.")],
     format: Annotated[
-        Format | None, typer.Option(help="The layout, if it is not to be found out.")
+        Format | None, typer.Option(help="The layout of PATH, if it is not to be found out.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what is in a data set."""
-    samples = open_samples(dst, format.value if format else None)
+    samples = open_samples(path, format.value if format else None)
     if isinstance(samples, SourceView):
-        _describe_source(dst, samples, as_json)
+        _describe_source(path, samples, as_json)
         return
     manifest = samples.manifest
     if as_json:
         print_json(
             {
-                "path": str(dst),
+                "path": str(path),
                 "samples": manifest.samples,
                 "shards": len(manifest.shards),
                 "bytes": manifest.bytes,
@@ -57,7 +57,7 @@ def info(
         ("classes", _shorten(manifest.classes)),
         ("kinds", ", ".join(f"{count} {kind}" for kind, count in manifest.kinds.items())),
     ]
-    print_table(str(dst), rows)
+    print_table(str(path), rows)
 
 
 def _describe_source(path: Path, view: SourceView, as_json: bool) -> None:
@@ -108,23 +108,23 @@ def _shorten(classes: object) -> str:
 
 
 def verify(
-    dst: Annotated[Path, typer.Argument(help="A packed or indexed data set.")],
+    path: Annotated[Path, typer.Argument(help="A packed or indexed data set.")],
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Check every byte against its checksum and every shard against the manifest."""
     with progress_bar("verifying") as watcher:
-        problems = verify_dataset(dst, workers=workers, watcher=watcher)
+        problems = verify_dataset(path, workers=workers, watcher=watcher)
     if as_json:
         print_json(
-            {"path": str(dst), "ok": not problems, "problems": [asdict(p) for p in problems]}
+            {"path": str(path), "ok": not problems, "problems": [asdict(p) for p in problems]}
         )
     elif problems:
         for problem in problems:
             print(problem)
-        say(f"{len(problems)} problems in {dst}")
+        say(f"{len(problems)} problems in {path}")
     else:
-        samples = open_indexed(dst).manifest.samples
-        print(f"{dst}: {samples} samples, every byte is as it was packed")
+        samples = open_indexed(path).manifest.samples
+        print(f"{path}: {samples} samples, every byte is as it was packed")
     if problems:
         raise typer.Exit(1)

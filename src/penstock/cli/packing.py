@@ -60,7 +60,7 @@ def pack(
         ),
     ],
     dst: Annotated[Path, typer.Argument(help="The folder to make.")],
-    manifest: Annotated[
+    listing: Annotated[
         Path | None,
         typer.Option(help="CSV or JSONL with path, label and columns; paths are relative to SRC."),
     ] = None,
@@ -116,7 +116,7 @@ def pack(
         summary = pack_dataset(
             src,
             dst,
-            listing=manifest,
+            listing=listing,
             format=format.value if format else None,
             shard_size=parse_size(shard_size),
             order=order.value,
