@@ -14,13 +14,14 @@ import pytest
 from images import encode
 from penstock import DecodeError, pack_dataset
 from penstock.read.layout import Layout
-from penstock.transforms import OnArray, RandomResizedCrop
+from penstock.transforms import Normalize, OnArray, RandomResizedCrop
 from penstock.workbench import numbers
 from penstock.workbench.advice import diagnose
 from penstock.workbench.against import NAME as TORCHVISION
-from penstock.workbench.bench import Options, choose_threads, run_bench
+from penstock.workbench.bench import run_bench
 from penstock.workbench.need import Need
 from penstock.workbench.numbers import Bench
+from penstock.workbench.options import Options, choose_threads
 from penstock.workbench.verdict import Cause
 
 QUICK: dict[str, Any] = {
@@ -142,6 +143,12 @@ def test_a_broken_sample_is_named(folder: Path) -> None:
     broken.write_bytes(data[: len(data) // 2])
     with pytest.raises(DecodeError, match=re.escape("class1/007") + ".*007.jpg at byte 0"):
         run_bench(folder, Options(**QUICK))
+
+
+def test_a_file_that_is_no_image_has_no_size_to_differ_by(folder: Path) -> None:
+    (folder / "class1" / "007.jpg").write_bytes(b"no image at all")
+    with pytest.raises(DecodeError, match="class1/007"):
+        run_bench(folder, Options(**QUICK, transform=[Normalize()]))
 
 
 def test_two_benches_agree_within_their_spread(folder: Path) -> None:

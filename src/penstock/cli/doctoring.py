@@ -16,8 +16,9 @@ from penstock.cli import measuring
 from penstock.cli.terminal import print_json, print_wide, say
 from penstock.errors import PenstockError
 from penstock.workbench.advice import diagnose
-from penstock.workbench.bench import Options, run_bench
+from penstock.workbench.bench import run_bench
 from penstock.workbench.need import read_need
+from penstock.workbench.options import Options
 from penstock.workbench.report.bench_page import bench_page
 from penstock.workbench.report.page import write_report
 from penstock.workbench.report.watch_page import watch_page

@@ -18,8 +18,9 @@ from rich import progress as rich_progress
 from rich.console import Console
 
 from penstock.cli.terminal import print_json, print_wide, say
-from penstock.workbench.bench import Options, run_bench
+from penstock.workbench.bench import run_bench
 from penstock.workbench.numbers import Bench
+from penstock.workbench.options import Options
 from penstock.workbench.report.bench_page import bench_page
 from penstock.workbench.report.page import Page, write_report
 from penstock.workbench.table import tabulate_bench

@@ -11,30 +11,20 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock.errors import WorkerError
 from penstock.sample import picture_fields
+from penstock.workbench.options import Options
 from penstock.workbench.subject import Subject
 from penstock.workbench.windows import Job, Window
-
-if TYPE_CHECKING:
-    from penstock.workbench.bench import Options
 
 NAME = "torchvision"
 
 
-def torchvision_jobs(
-    subject: Subject,
-    batch_size: int,
-    threads: Sequence[int],
-    options: Options,
-    stack: ExitStack,
-) -> list[Job] | str:
+def torchvision_jobs(subject: Subject, options: Options, stack: ExitStack) -> list[Job] | str:
     """Jobs at each number of workers, or why there are none. `stack` ends the process and its files."""
     for module in ("torch", "torchvision"):
         if importlib.util.find_spec(module) is None:
@@ -43,10 +33,12 @@ def torchvision_jobs(
         return "only the default transforms, RandomResizedCrop and flip, are the same work on both sides"
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
     lay_out_folder(subject, folder)
-    side = stack.enter_context(TorchvisionSide(folder, batch_size, options.size, options.cold))
+    side = TorchvisionSide(folder, options.batch_size, options.size, options.cold)
+    stack.enter_context(side)
     note = f"ImageFolder and DataLoader on the same {len(subject.rows)} images, workers instead of threads"
     return [
-        Job(NAME, number, partial(side.run, number), subject.mean_bytes, note) for number in threads
+        Job(NAME, number, partial(side.run, number), subject.mean_bytes, note)
+        for number in options.thread_counts()
     ]
 
 

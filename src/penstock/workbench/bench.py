@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, Literal
 
-from penstock.pack.cores import count_cores
+from penstock.serve.choices import find_common_size
 from penstock.serve.pipeline import divide_transform
-from penstock.serve.transforms import RandomHorizontalFlip, RandomResizedCrop
 from penstock.workbench import numbers
 from penstock.workbench.against import torchvision_jobs
 from penstock.workbench.machine import read_machine
 from penstock.workbench.numbers import Bench, Setting
+from penstock.workbench.options import Options
 from penstock.workbench.page_cache import Residency, explain_warmth
 from penstock.workbench.pipeline import Pipeline, pipeline_jobs
 from penstock.workbench.stages import (
@@ -33,55 +30,13 @@ from penstock.workbench.windows import Job, Watcher, take_turns
 _HELD = 256
 
 
-@dataclass(frozen=True)
-class Options:
-    """How to measure. `transform` is whatever Loader takes; a crop of `size` and a flip unless given."""
-
-    batch_size: int = 256
-    threads: Sequence[int] | None = None
-    size: int = 224
-    transform: Any = None
-    samples: int = 4096
-    rounds: int = 5
-    seconds: float = 0.5
-    cold: bool = False
-    against: Literal["torchvision"] | None = None
-    command: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("batch_size", "size", "samples", "rounds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.threads is not None and (not self.threads or min(self.threads) < 1):
-            raise ValueError(f"threads are {list(self.threads)}; give numbers from 1 on")
-
-    def steps(self) -> Any:
-        """The transform that is measured."""
-        if self.transform is None:
-            return [RandomResizedCrop(self.size), RandomHorizontalFlip()]
-        return self.transform
-
-    def thread_counts(self) -> list[int]:
-        return sorted(set(self.threads or choose_threads(count_cores())))
-
-
-def choose_threads(cores: int) -> list[int]:
-    """1, 2, 4, ... and all cores."""
-    counts = [1]
-    while counts[-1] * 2 < cores:
-        counts.append(counts[-1] * 2)
-    return sorted({*counts, cores})
-
-
 def run_bench(
     path: str | os.PathLike[str], options: Options, watcher: Watcher | None = None
 ) -> Bench:
     """Measures. After Ctrl-C the `Bench` holds what was measured until then."""
     subject = Subject(path, options.samples)
-    heights, widths = subject.table.columns.height, subject.table.columns.width
-    common = (int(heights[0]), int(widths[0]))
-    same = bool((heights == common[0]).all() and (widths == common[1]).all())
-    pipeline = divide_transform(options.steps(), common if same else None)
+    common_size = find_common_size(subject.table.columns, None)
+    pipeline = divide_transform(options.steps(), common_size)
     held = subject.hold(_HELD)
     load = Workload(subject, held, pipeline)
     decode_ms = time_decodes(subject, held)  # first, since it says which sample is broken
@@ -124,7 +79,7 @@ def _list_jobs(
     )
     jobs += pipeline_jobs(pipeline, threads)
     if options.against == "torchvision":
-        found = torchvision_jobs(load.subject, options.batch_size, threads, options, stack)
+        found = torchvision_jobs(load.subject, options, stack)
         if isinstance(found, str):
             skipped.append(("torchvision", found))
         else:

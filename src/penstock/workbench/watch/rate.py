@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.serve.pipeline import divide_transform
-from penstock.workbench.bench import Options
 from penstock.workbench.numbers import RENDER
+from penstock.workbench.options import Options
 from penstock.workbench.stages import Workload, compute_jobs
 from penstock.workbench.subject import Subject
 from penstock.workbench.verdict import ENOUGH
