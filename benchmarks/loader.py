@@ -48,7 +48,7 @@ def render_alone(path: Path) -> Callable[[], int]:
     """Renders the same epoch from bytes in memory, into memory that is kept: what the loader cannot beat."""
     loader = make_loader(path)
     plan, layout = loader._epochs.plan(0), loader._epochs.layout
-    columns = layout.columns
+    recipe, columns = loader._pipeline.recipe, layout.columns
     runs = [_read_run(layout, run) for run in range(len(layout.runs) - 1)]
     out = np.empty((BATCH, 224, 224, 3), np.uint8)
 
@@ -56,9 +56,7 @@ def render_alone(path: Path) -> Callable[[], int]:
         for number in range(len(plan)):
             step = plan.step(number)
             rows = step.rows
-            drawn = loader._pipeline.recipe.draw(
-                Draw(0, 0, step.draws), columns.height[rows], columns.width[rows]
-            )
+            drawn = recipe.draw(Draw(0, 0, step.draws), columns.height[rows], columns.width[rows])
             images, seeks = [], []
             for row, run in zip(rows.tolist(), layout.runs_of(rows).tolist(), strict=True):
                 data, tables = runs[run]
@@ -68,7 +66,7 @@ def render_alone(path: Path) -> Callable[[], int]:
             render_batch(
                 images,
                 drawn.boxes,
-                drawn.size,
+                recipe.size,
                 flips=drawn.flips,
                 seeks=seeks,
                 out=out[: len(rows)],

@@ -30,12 +30,23 @@ _PRINCIPAL_COLOURS = np.array(
 ) * np.array([0.2175, 0.0188, 0.0045])
 
 
+ORDER: tuple[type[Transform], ...] = (
+    RandomResizedCrop,
+    Resize,
+    CenterCrop,
+    RandomHorizontalFlip,
+    ColorJitter,
+    Lighting,
+    Normalize,
+)
+"""In which the core takes transforms, each once."""
+
+
 @dataclass(frozen=True, eq=False)
 class Drawn:
     """What render_batch needs to know of a batch besides its bytes."""
 
     boxes: NDArray[np.int32]
-    size: tuple[int, int]
     window: Window | None = None
     flips: NDArray[np.bool_] | None = None
     color: Color | None = None
@@ -94,17 +105,10 @@ class Recipe:
         return Color(factors, order, light)
 
 
-def compile_recipe(
-    transforms: Sequence[Transform] | None, common_size: tuple[int, int] | None
-) -> Recipe:
+def compile_recipe(steps: Sequence[Transform], common_size: tuple[int, int] | None) -> Recipe:
     """The recipe of a list of transforms. `common_size` is that of the images if they all have one."""
-    steps = list(transforms or ())
-    for step in steps:
-        if not isinstance(step, Transform):
-            raise TypeError(f"{step!r} is not one of penstock.transforms")
-    order = [RandomResizedCrop, Resize, CenterCrop, RandomHorizontalFlip, ColorJitter, Lighting]
     kinds = [type(step) for step in steps]
-    if kinds != sorted(set(kinds), key=[*order, Normalize].index):
+    if kinds != sorted(set(kinds), key=ORDER.index):
         raise ValueError(
             "transforms come once each and in this order: a crop, RandomHorizontalFlip, ColorJitter, "
             f"Lighting, Normalize; not {[kind.__name__ for kind in kinds]}"
@@ -122,11 +126,11 @@ def compile_recipe(
     )
 
 
-def _find(steps: list[Transform], kind: type[T]) -> T | None:
+def _find(steps: Sequence[Transform], kind: type[T]) -> T | None:
     return next((step for step in steps if isinstance(step, kind)), None)
 
 
-def _compile_crop(steps: list[Transform], common_size: tuple[int, int] | None) -> Recipe:
+def _compile_crop(steps: Sequence[Transform], common_size: tuple[int, int] | None) -> Recipe:
     random, resize = _find(steps, RandomResizedCrop), _find(steps, Resize)
     center = _find(steps, CenterCrop)
     if random is not None:
@@ -138,13 +142,13 @@ def _compile_crop(steps: list[Transform], common_size: tuple[int, int] | None) -
         return Recipe(_center_crop(resize, _pair(center.size)), _pair(center.size), resample)
     if resize is not None:
         size = _resized_size(resize, common_size)
-        return Recipe(_whole(size), size, resample)
+        return Recipe(_whole, size, resample)
     if common_size is None:
         raise ValueError(
             "the images differ in size, or none decodes, so a batch needs a crop: "
             "transform=[RandomResizedCrop(224)], or [Resize(256), CenterCrop(224)]"
         )
-    return Recipe(_whole(common_size), common_size)
+    return Recipe(_whole, common_size)
 
 
 def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
@@ -176,16 +180,13 @@ def _random_crop(crop: RandomResizedCrop) -> Crop:
         boxes = plan.random_resized_crop(
             heights, widths, uniforms, scale=crop.scale, ratio=crop.ratio
         )
-        return Drawn(boxes, _pair(crop.size))
+        return Drawn(boxes)
 
     return draw_boxes
 
 
-def _whole(size: tuple[int, int]) -> Crop:
-    def draw_boxes(draw: Draw, heights: Sizes, widths: Sizes) -> Drawn:
-        return Drawn(_whole_boxes(heights, widths), size)
-
-    return draw_boxes
+def _whole(draw: Draw, heights: Sizes, widths: Sizes) -> Drawn:
+    return Drawn(_whole_boxes(heights, widths))
 
 
 def _whole_boxes(heights: Sizes, widths: Sizes) -> NDArray[np.int32]:
@@ -204,6 +205,6 @@ def _center_crop(resize: Resize | None, size: tuple[int, int]) -> Crop:
         possible = ((sizes >= 1) & (sizes <= MAX_SIDE)).all(axis=1, keepdims=True)
         boxes = np.where(possible, _whole_boxes(heights, widths), 0).astype(np.int32)
         window = Window(np.where(possible, sizes, 1), np.stack([lefts, tops], axis=1))
-        return Drawn(boxes, size, window)
+        return Drawn(boxes, window)
 
     return draw_boxes

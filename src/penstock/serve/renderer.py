@@ -114,12 +114,12 @@ class Renderer:
     ) -> NDArray[Any]:
         """The images; those that do not decode are reported, and added to `bad`."""
         assert self.recipe is not None
-        step, output = prepared.step, self.recipe.output
-        out = self.memory.batches.take(output.shape(len(step.rows), drawn.size), output.element)
+        step, output, size = prepared.step, self.recipe.output, self.recipe.size
+        out = self.memory.batches.take(output.shape(len(step.rows), size), output.element)
         out, status = render_batch(
             prepared.images,
             drawn.boxes,
-            drawn.size,
+            size,
             window=drawn.window,
             flips=drawn.flips,
             seeks=prepared.seeks,

@@ -6,27 +6,16 @@ from dataclasses import dataclass, replace
 
 from penstock.render import Output
 from penstock.render.options import BYTES
-from penstock.serve.recipe import Recipe, compile_recipe
+from penstock.serve.recipe import ORDER, Recipe, compile_recipe
 from penstock.serve.torchvision import AsBytes, AsFloats, Form, Keep, Meaning, Standardize
 from penstock.serve.transforms import (
     CenterCrop,
     ColorJitter,
     Lighting,
     Normalize,
-    RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
     Transform,
-)
-
-_ORDER = (
-    RandomResizedCrop,
-    Resize,
-    CenterCrop,
-    RandomHorizontalFlip,
-    ColorJitter,
-    Lighting,
-    Normalize,
 )
 
 
@@ -69,7 +58,7 @@ class Taken:
 
     def compile(self, common_size: tuple[int, int] | None) -> Recipe:
         """The recipe. Flips go before colours, which gives the same: no colour depends on place."""
-        ordered = sorted(self.transforms, key=lambda step: _ORDER.index(type(step)))
+        ordered = sorted(self.transforms, key=lambda step: ORDER.index(type(step)))
         return compile_recipe(ordered, common_size)
 
 

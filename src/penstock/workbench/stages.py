@@ -56,7 +56,7 @@ class Workload:
         out, status = render_batch(
             [held.images[i] for i in picked],
             drawn.boxes,
-            drawn.size,
+            self.recipe.size,
             window=drawn.window,
             flips=drawn.flips,
             seeks=[held.seeks[i] for i in picked],
