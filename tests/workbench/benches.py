@@ -89,3 +89,10 @@ def make_bench(
         notes=(),
         complete=True,
     )
+
+
+def agree(one: Rate, other: Rate) -> bool:
+    """Whether the medians are as near as the larger of the two spreads says."""
+    assert one.spread is not None and other.spread is not None
+    slow, fast = sorted((one.median, other.median))
+    return fast <= slow * (1 + max(one.spread, other.spread))

@@ -42,12 +42,6 @@ class Rate:
         middle = statistics.median(windows)
         return cls(middle, min(windows), max(windows), tuple(windows), _find_spread(windows))
 
-    def agrees_with(self, other: Rate) -> bool:
-        """Whether the medians are as near as the larger of the two spreads says."""
-        spreads = [rate.spread for rate in (self, other) if rate.spread is not None]
-        slow, fast = sorted((self.median, other.median))
-        return not spreads or fast <= slow * (1 + max(spreads))
-
 
 def _find_spread(windows: Sequence[float]) -> float | None:
     """From the scatter of the logarithms: rates are disturbed by factors. A median scatters √(π/2n) as a window does,

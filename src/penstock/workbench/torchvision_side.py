@@ -73,10 +73,10 @@ def run_window(loader: Any, workers: int, seconds: float) -> list[float]:
         if now - start >= seconds:
             break
     used = sum(map(read_cpu_seconds, processes)) - cpu
-    return [images, now - start, used, sum(map(read_memory, processes))]
+    return [images, now - start, used, sum(map(read_shared_out_memory, processes))]
 
 
-def read_memory(pid: int) -> int:
+def read_shared_out_memory(pid: int) -> int:
     """Bytes in memory, pages that are shared counted in parts."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):

@@ -1,6 +1,6 @@
-"""What the numbers of a bench mean for a training: which stage gives out first, and what to do about it.
+"""What the numbers of a bench mean for a training: what each stage can deliver, and which gives out first.
 
-Pure functions of measured values: `diagnose(bench, need)` decides, `advice.py` finds the words.
+Pure functions of measured values; `advice.py` puts them together and finds the words.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ def find_cause(bench: Bench, need: Need | None) -> Cause:
         return Cause.PYTHON
     if first == numbers.COPY:
         return Cause.COPY
-    return _find_render_cause(bench, need)
+    return _find_render_cause(bench)
 
 
-def _find_render_cause(bench: Bench, need: Need | None) -> Cause:
+def _find_render_cause(bench: Bench) -> Cause:
     if slow_time_share(bench) >= _SLOW_PATH_MATTERS:
         return Cause.SLOW_PATH
     machine, threads = bench.machine, bench.setting.threads

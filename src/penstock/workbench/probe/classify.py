@@ -7,7 +7,6 @@ import re
 from types import CodeType, FrameType
 
 READ, DECODE, COLLATE, PYTHON, IDLE = "read", "decode", "collate", "Python", "idle"
-KINDS = (DECODE, READ, PYTHON, COLLATE, IDLE)
 
 _READS = re.compile(r"(\bread\(|\.readinto\(|\bopen\(|\.pread|fromfile\(|read_file\(|read_bytes\()")
 _DECODES = re.compile(r"(decode|imread|\.load\(\)|\.draft\()")

@@ -34,7 +34,7 @@ class Monitor:
             try:
                 self.cpu[pid] = read_cpu_seconds(pid)
                 self.delay[pid] = read_run_delay(pid)
-                memory += read_memory(pid)
+                memory += read_own_memory(pid)
             except (OSError, ValueError, IndexError):
                 continue  # it ended while it was looked at
             count += 1
@@ -89,7 +89,7 @@ def read_run_delay(pid: int) -> float:
     )
 
 
-def read_memory(pid: int) -> int:
+def read_own_memory(pid: int) -> int:
     """Bytes in memory that are the process's own: shared pages would be counted once for each."""
     _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
