@@ -12,7 +12,7 @@ import typer
 from PIL import Image, ImageDraw
 
 from penstock.cli.opening import Format, SourceView, open_samples
-from penstock.cli.terminal import print_json
+from penstock.cli.terminal import AsJson, print_json
 from penstock.errors import SourceError
 from penstock.pack.durable import write_durable
 from penstock.read.dataset import Dataset
@@ -34,9 +34,7 @@ def show(
     format: Annotated[
         Format | None, typer.Option(help="The layout of PATH, if it is not to be found out.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what is on the sheet as JSON.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a contact sheet of samples with their labels."""
     dataset = open_samples(path, format.value if format else None)

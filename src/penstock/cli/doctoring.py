@@ -13,7 +13,7 @@ import typer.core
 from rich.console import Console
 
 from penstock.cli import measuring
-from penstock.cli.terminal import print_json, print_wide, say
+from penstock.cli.terminal import AsJson, print_json, print_wide, say
 from penstock.errors import PenstockError
 from penstock.workbench.advice import diagnose
 from penstock.workbench.bench import run_bench
@@ -68,7 +68,7 @@ def doctor(
     html: Annotated[
         Path | None, typer.Option(help=f"Write the report to this file; {REPORT} for a command.")
     ] = None,
-    as_json: measuring.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what limits a training: `doctor PATH --step-ms 120`, or `doctor -- python train.py ...`."""
     measuring.check_report(html)

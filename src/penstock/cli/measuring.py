@@ -17,7 +17,7 @@ import typer
 from rich import progress as rich_progress
 from rich.console import Console
 
-from penstock.cli.terminal import print_json, print_wide, say
+from penstock.cli.terminal import AsJson, print_json, print_wide, say
 from penstock.workbench.bench import run_bench
 from penstock.workbench.numbers import Bench
 from penstock.workbench.options import Options
@@ -40,7 +40,6 @@ Transform = Annotated[
 Samples = Annotated[int, typer.Option(min=1, help="Measure about so many samples.")]
 Windows = Annotated[int, typer.Option(min=1, help="Windows of each stage.")]
 Seconds = Annotated[float, typer.Option(min=0.01, help="Length of a window.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def bench(
