@@ -35,6 +35,7 @@ WATCHED = Watched(
     places=(("decode PIL/ImageFile.py:load", 0.41), ("Python train.py:augment", 0.25)),
     system=SYSTEM,
     cost=0.004,
+    cut_short=False,
 )
 
 
@@ -164,11 +165,11 @@ def test_a_program_that_waits_for_the_disk_is_not_told_to_use_more_workers() -> 
     assert find_limit(replace(FEW, work={"read": 0.8, "decode": 0.2})) is Limit.READ
 
 
-def test_a_program_that_died_unrecorded_is_not_said_to_have_no_loader() -> None:
-    died = replace(
-        WATCHED, loaders=(), loops=0, exit_code=139, spans=dict.fromkeys(WATCHED.spans, 0.0)
-    )
-    assert "ended before anything was recorded" in judge(died).headline
+def test_a_program_without_a_last_word_is_not_said_to_have_had_no_batch() -> None:
+    died = judge(replace(WATCHED, loaders=(), work={}, cut_short=True))
+    assert died.limit is Limit.EMPTY and "gave no batch" not in died.headline
+    assert "A loader was used, but the program ended without its last word" in died.headline
+    assert any("last seconds" in finding.says for finding in died.findings)
 
 
 def test_idle_workers_and_a_waiting_loop_are_another_matter() -> None:

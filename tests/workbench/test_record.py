@@ -13,7 +13,14 @@ SYSTEM = System(2, 10.0, 0.1, 0.0, 1 << 30, 3, 8 << 30)
 def make_record(begin: float, end: float, **others: Any) -> dict[str, Any]:
     totals = {**dict.fromkeys(KINDS, 0.0), WAIT: end - begin}
     timeline = {"begin": begin, "totals": totals, "width": 1.0, "bins": []}
-    ordinary = {"loaders": [], "worker": False, "kinds": {}, "places": {}, "cost": 0.0}
+    ordinary = {
+        "loaders": [],
+        "worker": False,
+        "kinds": {},
+        "places": {},
+        "cost": 0.0,
+        "ended": True,
+    }
     return {"timeline": timeline, "end": end, **ordinary, **others}
 
 
@@ -51,3 +58,9 @@ def test_the_threads_of_penstock_work_from_the_first_batch_on() -> None:
     assert put_together([loop]).work == {"decode": 0.75, "read": 0.25, "idle": 0.0}
     loop["timeline"]["totals"].update({FIRST: 8.0, WAIT: 8.0})
     assert put_together([loop]).work == {"decode": 0.375, "read": 0.125, "idle": 0.5}
+
+
+def test_a_loop_without_a_last_word_was_cut_short() -> None:
+    worker = make_record(1, 4, worker=True, ended=False)
+    assert not put_together([make_record(0, 10, loaders=[make_epoch(5)]), worker]).cut_short
+    assert put_together([make_record(0, 10, loaders=[make_epoch(5)], ended=False)]).cut_short

@@ -131,11 +131,16 @@ def test_the_users_own_sitecustomize_still_runs(monkeypatch: pytest.MonkeyPatch)
     assert Path("seen").exists()
 
 
-def test_a_program_that_is_killed_has_told_nearly_all() -> None:
+def test_a_program_that_ends_at_once_has_told_of_its_loader(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos", 8)
     watched = run_python(
-        "import os, time\nt = time.time()\nwhile time.time() < t + .2: pass\nos._exit(3)"
+        "import os, penstock\n"
+        "from penstock.transforms import RandomResizedCrop\n"
+        f"list(penstock.Loader({str(photos)!r}, 4, transform=[RandomResizedCrop(32)]))\n"
+        "os._exit(3)\n"
     )
-    assert watched.exit_code == 3
+    assert watched.exit_code == 3 and watched.cut_short
+    assert judge(watched).limit is not Limit.UNSEEN
 
 
 def test_a_command_that_is_not_there_is_said_in_a_line() -> None:

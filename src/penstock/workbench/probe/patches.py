@@ -136,7 +136,7 @@ def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
             "dataset": type(loader.dataset).__name__,
         }
         loader.__dict__["_penstock_notes"] = notes
-        process.loaders.append(lambda: notes or {})
+        process.add_loader(lambda: notes or {})
     return notes
 
 
@@ -168,7 +168,7 @@ def patch_penstock(module: ModuleType, process: Process) -> None:
         notes = self.__dict__.get("_penstock_notes")
         if notes is None:
             notes = self.__dict__["_penstock_notes"] = dict.fromkeys(_COUNTS, 0)
-            process.loaders.append(_describe_penstock(self, notes))
+            process.add_loader(_describe_penstock(self, notes))
         return _iterate_timed(make(self), process, notes, self._counters)
 
     loader.__iter__ = make_timed

@@ -68,6 +68,12 @@ class Process:
         self.timeline.close()
         self.write()
 
+    def add_loader(self, tell: Callable[[], dict[str, Any]]) -> None:
+        """A loader is used, which `tell` describes. The first is told at once: no end comes before that."""
+        self.loaders.append(tell)
+        if len(self.loaders) == 1:
+            self.write()
+
     def enter(self, kind: str) -> int:
         """A loader is asked for something: how deep inside other loaders, from 1; 0 in other threads."""
         if threading.get_ident() != self._main:
@@ -151,6 +157,7 @@ class Process:
             "pid": os.getpid(),
             "parent": os.getppid(),
             "end": time.monotonic(),
+            "ended": self._end.is_set(),
             "timeline": self.timeline.snapshot(),
             "loaders": [tell() for tell in list(self.loaders)],
             "worker": self.worker,

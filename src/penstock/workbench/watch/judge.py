@@ -15,6 +15,7 @@ from penstock.workbench.watch.verdict import (
 
 _GIB = 1 << 30
 _CROWDED = 0.35
+_CUT_SHORT = "the program ended without its last word (os._exit, or killed)"
 
 
 def judge(watched: Watched, penstock_rate: float | None = None) -> Judgement:
@@ -29,6 +30,7 @@ def judge(watched: Watched, penstock_rate: float | None = None) -> Judgement:
         _about_work(watched),
         _about_penstock(watched, slow, gain, penstock_rate),
         _about_start(watched),
+        _about_end(watched),
         _about_system(watched),
     ]
     return Judgement(limit, _headline(watched, limit, gain), gain, tuple(filter(None, findings)))
@@ -39,12 +41,10 @@ def _uses_penstock(watched: Watched) -> bool:
 
 
 def _headline(watched: Watched, limit: Limit, gain: float | None) -> str:
-    if limit is Limit.UNSEEN and watched.exit_code > 128 and not any(watched.spans.values()):
-        return (
-            "The program ended before anything was recorded: there is nothing to say about loading."
-        )
     if limit is Limit.UNSEEN:
         return "No Penstock loader and no torch DataLoader was used: there is nothing to say about loading."
+    if limit is Limit.EMPTY and watched.cut_short:
+        return f"A loader was used, but {_CUT_SHORT}: there is nothing to say about its speed."
     if limit is Limit.EMPTY:
         return "A loader was used but gave no batch: there is nothing to say about its speed."
     if limit is Limit.FIRST_BATCHES:
@@ -174,6 +174,13 @@ def _about_start(watched: Watched) -> Finding | None:
     return Finding(
         "start", says, "`persistent_workers=True` starts workers once and not every epoch."
     )
+
+
+def _about_end(watched: Watched) -> Finding | None:
+    if not watched.cut_short:
+        return None
+    says = f"{_CUT_SHORT[0].upper()}{_CUT_SHORT[1:]}: its last seconds count as after the loop."
+    return Finding("end", says)
 
 
 def _starts_again(loader: Seen) -> bool:

@@ -71,7 +71,8 @@ class System:
 @dataclass(frozen=True)
 class Watched:
     """A watched program. `spans` are the seconds of its loop by kind, and sum up to `wall` but for the start
-    of the interpreter; `work` is what loading consisted of, in parts of the time of those who load."""
+    of the interpreter; `work` is what loading consisted of, in parts of the time of those who load.
+    `cut_short`: it ended without its last word, by `os._exit` or killed."""
 
     command: str
     exit_code: int
@@ -86,6 +87,7 @@ class Watched:
     places: tuple[tuple[str, float], ...]
     system: System
     cost: float
+    cut_short: bool
 
     @property
     def starting(self) -> float:
@@ -183,6 +185,7 @@ def combine(
         places=places,
         system=system,
         cost=cpu / max(system.cpu_seconds, 1e-9),
+        cut_short=main is not None and not main["ended"],
     )
 
 
