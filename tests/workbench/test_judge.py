@@ -32,7 +32,7 @@ WATCHED = Watched(
     loops=1,
     workers=8,
     work={"decode": 0.41, "Python": 0.3, "read": 0.2, "idle": 0.09},
-    places=(("decode PIL/ImageFile.py:load", 0.41), ("Python train.py:augment", 0.25)),
+    places=(("decode PIL/ImageFile.py:load", 0.41), ("Python PIL/Image.py:resize", 0.25)),
     system=SYSTEM,
     cost=0.004,
     cut_short=False,
@@ -87,6 +87,23 @@ def test_a_gain_leaves_starting_as_it_is() -> None:
     assert estimate_gain(replace(WATCHED, spans=spans, loaders=loaders), 500.0) == 100 / (10 + 40)
 
 
+def use_own_python(share: float, **others: Any) -> Watched:
+    return replace(WATCHED, places=(("Python train.py:augment", share),), **others)
+
+
+def test_a_gain_leaves_the_users_own_python_as_it_is() -> None:
+    seconds = 1 + 25_600 / 600
+    assert estimate_gain(use_own_python(0.2), 600.0) == pytest.approx(91 / (seconds + 0.2 * 91))
+    half = use_own_python(0.2, workers=4)
+    assert estimate_gain(half, 600.0) == pytest.approx(91 / (seconds + 0.1 * 91))
+    crowded = use_own_python(0.2, workers=16)
+    assert estimate_gain(crowded, 600.0) == estimate_gain(use_own_python(0.2), 600.0)
+    alone = use_own_python(0.2, workers=0)
+    assert estimate_gain(alone, 600.0) == pytest.approx(91 / (seconds + 0.2 * 56.7 / 8))
+    (said,) = (f.says for f in judge(use_own_python(0.2), 600.0).findings if f.topic == "Penstock")
+    assert "The 20% of Python of your own are taken to stay." in said
+
+
 def test_a_loader_that_gave_no_batch_is_not_called_unused() -> None:
     found = judge(replace(WATCHED, loaders=(), work={}))
     assert found.limit is Limit.EMPTY and "was used but gave no batch" in found.headline
@@ -116,7 +133,7 @@ def test_a_gain_is_promised_only_where_decoding_is_slow(
 
 def test_collating_is_called_that_and_no_bystander_is_blamed() -> None:
     work = {"collate": 0.7, "Python": 0.1, "decode": 0.2}
-    found = judge(replace(WATCHED, work=work))
+    found = judge(use_own_python(0.1, work=work))
     assert found.limit is Limit.COLLATE and "70% of the loading time is collating" in found.headline
     assert not any(
         "train.py:augment" in f.says + f.advice for f in found.findings if f.topic == "limit"
@@ -124,7 +141,7 @@ def test_collating_is_called_that_and_no_bystander_is_blamed() -> None:
 
 
 def test_python_code_is_named_by_its_place() -> None:
-    found = judge(replace(WATCHED, work={"decode": 0.2, "Python": 0.7, "read": 0.1}))
+    found = judge(use_own_python(0.7, work={"decode": 0.2, "Python": 0.7, "read": 0.1}))
     assert found.limit is Limit.PYTHON and "most of it in train.py:augment" in found.headline
 
 

@@ -11,6 +11,7 @@ from penstock.workbench.watch.verdict import (
     estimate_gain,
     find_limit,
     find_slow_work,
+    share_own_python,
 )
 
 _GIB = 1 << 30
@@ -155,10 +156,12 @@ def _about_penstock(
         )
     if gain is None or rate is None:
         return None
+    own = share_own_python(watched)
+    kept = f" The {own:.0%} of Python of your own are taken to stay." if own >= 0.01 else ""
     return Finding(
         "Penstock",
         f"On the same images Penstock renders {rate:,.0f} images/s on this machine (measured with its default "
-        "transforms, RandomResizedCrop and flip).",
+        f"transforms, RandomResizedCrop and flip).{kept}",
         f"The loop would be about {gain:.1f}× as fast.",
     )
 

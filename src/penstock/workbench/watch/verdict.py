@@ -97,12 +97,27 @@ def find_slow_work(watched: Watched) -> Limit | None:
 
 
 def estimate_gain(watched: Watched, rate: float | None) -> float | None:
-    """How many times as fast the loops would be if they were given `rate` images/s; None if that is unknown.
+    """How many times as fast the loops would be if images were rendered at `rate` a second; None if that is unknown.
 
-    Starting is taken to last as long as it did: neither its seconds nor its images are saved.
+    Starting is taken to last as long as it did: neither its seconds nor its images are saved. Nor is the
+    time of the user's own Python, which shares the cores with rendering.
     """
     if rate is None or not watched.count("images"):
         return None
     later = watched.count("images") - watched.count("first_images")
-    then = watched.starting + max(watched.computing, later / rate)
+    loading = later / rate + _count_own_seconds(watched)
+    then = watched.starting + max(watched.computing, loading)
     return watched.loop / max(then, 1e-9)
+
+
+def share_own_python(watched: Watched) -> float:
+    """The part of the loading time that is Python in files of the user's own, and not in libraries."""
+    pairs = ((*place.partition(" ")[::2], share) for place, share in watched.places)
+    return sum(share for kind, name, share in pairs if kind == PYTHON and "/" not in name)
+
+
+def _count_own_seconds(watched: Watched) -> float:
+    """How long the user's own Python would take if it were spread over all cores."""
+    cores = watched.system.cores
+    loading = watched.loop if watched.workers else watched.waiting
+    return share_own_python(watched) * loading * min(max(watched.workers, 1), cores) / cores
