@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from penstock.workbench.probe.classify import DECODE, PYTHON, READ, classify
+from penstock.serve.torchvision import _READERS
+from penstock.workbench.probe.classify import (
+    _CORE_DOES,
+    DECODE,
+    PYTHON,
+    READ,
+    TRANSFORM,
+    classify,
+)
 
 
 def classify_call(folder: Path, line: str, file: str, function: str) -> tuple[str, str]:
@@ -42,3 +50,46 @@ def test_a_library_that_reads_for_a_line_that_reads_is_reading(tmp_path: Path) -
 )
 def test_pillow_is_known_by_its_own_files(tmp_path: Path, file: str, kind: str) -> None:
     assert classify_call(tmp_path, "found = load('decoded')", file, "load")[0] == kind
+
+
+def classify_transform(folder: Path, file: str, *names: str) -> tuple[str, str]:
+    """What is seen in transforms of these names, each within the one before, of which the first is called by nobody."""
+    library = folder / "site-packages" / file
+    library.parent.mkdir(parents=True, exist_ok=True)
+    library.write_text(
+        "class Base:\n    def __init__(self, inner): self.inner = inner\n"
+        "    def forward(self): return self.inner()\n"
+        + "".join(f"class {name}(Base): pass\n" for name in names)
+    )
+    known = runpy.run_path(str(library))
+    found: Any = lambda: classify(sys._getframe(1))
+    for name in reversed(names):
+        found = known[name](found).forward
+    kind: tuple[str, str] = found()
+    return kind
+
+
+@pytest.mark.parametrize(
+    ("file", "names", "kind"),
+    [
+        ("torchvision/transforms/transforms.py", ["Compose", "RandomResizedCrop"], TRANSFORM),
+        ("torchvision/transforms/v2/_geometry.py", ["Resize"], TRANSFORM),
+        ("torchvision/transforms/transforms.py", ["Compose", "RandomRotation"], PYTHON),
+        ("torchvision/transforms/autoaugment.py", ["RandAugment", "Resize"], PYTHON),
+        ("albumentations/transforms.py", ["Resize"], PYTHON),
+    ],
+)
+def test_what_the_core_does_is_known_by_its_name(
+    tmp_path: Path, file: str, names: list[str], kind: str
+) -> None:
+    assert classify_transform(tmp_path, file, *names)[0] == kind
+
+
+def test_whatever_torchvision_does_to_open_an_image_is_decoding(tmp_path: Path) -> None:
+    file = "torchvision/datasets/folder.py"
+    assert classify_call(tmp_path, "found = pil_loader(1)", file, "pil_loader")[0] == DECODE
+
+
+def test_all_of_torchvision_that_the_core_takes_over_is_known() -> None:
+    known = {name for _, name in _READERS}
+    assert known - {"ToPureTensor", "Identity"} == set(_CORE_DOES), "these two do nothing"

@@ -31,8 +31,8 @@ WATCHED = Watched(
     loaders=(Seen("torch DataLoader", "ImageFolder", "/data", 8, 256, 100, 25_600),),
     loops=1,
     workers=8,
-    work={"decode": 0.41, "Python": 0.3, "read": 0.2, "idle": 0.09},
-    places=(("decode PIL/ImageFile.py:load", 0.41), ("Python PIL/Image.py:resize", 0.25)),
+    work={"decode": 0.41, "transform": 0.3, "read": 0.2, "idle": 0.09},
+    places=(("decode PIL/ImageFile.py:load", 0.41), ("Python train.py:augment", 0.25)),
     system=SYSTEM,
     cost=0.004,
     cut_short=False,
@@ -87,21 +87,27 @@ def test_a_gain_leaves_starting_as_it_is() -> None:
     assert estimate_gain(replace(WATCHED, spans=spans, loaders=loaders), 500.0) == 100 / (10 + 40)
 
 
-def use_own_python(share: float, **others: Any) -> Watched:
-    return replace(WATCHED, places=(("Python train.py:augment", share),), **others)
-
-
-def test_a_gain_leaves_the_users_own_python_as_it_is() -> None:
-    seconds = 1 + 25_600 / 600
-    assert estimate_gain(use_own_python(0.2), 600.0) == pytest.approx(91 / (seconds + 0.2 * 91))
-    half = use_own_python(0.2, workers=4)
+def test_a_gain_leaves_python_as_it_is() -> None:
+    seconds, work = 1 + 25_600 / 600, {"decode": 0.5, "Python": 0.2}
+    whole = replace(WATCHED, work=work)
+    assert estimate_gain(whole, 600.0) == pytest.approx(91 / (seconds + 0.2 * 91))
+    assert estimate_gain(replace(whole, workers=16), 600.0) == estimate_gain(whole, 600.0)
+    half = replace(whole, workers=4)
     assert estimate_gain(half, 600.0) == pytest.approx(91 / (seconds + 0.1 * 91))
-    crowded = use_own_python(0.2, workers=16)
-    assert estimate_gain(crowded, 600.0) == estimate_gain(use_own_python(0.2), 600.0)
-    alone = use_own_python(0.2, workers=0)
+    alone = replace(whole, workers=0)
     assert estimate_gain(alone, 600.0) == pytest.approx(91 / (seconds + 0.2 * 56.7 / 8))
-    (said,) = (f.says for f in judge(use_own_python(0.2), 600.0).findings if f.topic == "Penstock")
-    assert "The 20% of Python of your own are taken to stay." in said
+    (said,) = (f.says for f in judge(whole, 600.0).findings if f.topic == "Penstock")
+    assert "The 20% of Python are taken to stay." in said
+
+
+def test_the_transforms_of_torchvision_are_no_python_that_would_stay() -> None:
+    found = judge(replace(WATCHED, work={"transform": 0.5, "decode": 0.3}), 600.0)
+    assert found.limit is Limit.TRANSFORM and found.gain == judge(WATCHED, 600.0).gain
+    assert (
+        "50% of the loading time is torchvision's transforms, and 30% decoding." in found.headline
+    )
+    mixed = replace(WATCHED, work={"transform": 0.3, "decode": 0.3, "Python": 0.4})
+    assert find_limit(mixed) is Limit.DECODE
 
 
 def test_a_loader_that_gave_no_batch_is_not_called_unused() -> None:
@@ -119,9 +125,16 @@ FEW = replace(
 
 @pytest.mark.parametrize("watched", [WATCHED, FEW], ids=["all cores", "few workers"])
 @pytest.mark.parametrize(
-    ("kind", "gains"), [("decode", True), ("Python", False), ("collate", False), ("read", False)]
+    ("kind", "gains"),
+    [
+        ("decode", True),
+        ("transform", True),
+        ("Python", False),
+        ("collate", False),
+        ("read", False),
+    ],
 )
-def test_a_gain_is_promised_only_where_decoding_is_slow(
+def test_a_gain_is_promised_only_where_the_core_does_what_is_slow(
     watched: Watched, kind: str, gains: bool
 ) -> None:
     found = judge(replace(watched, work={kind: 0.9, "idle": 0.1}), penstock_rate=1e4)
@@ -133,7 +146,7 @@ def test_a_gain_is_promised_only_where_decoding_is_slow(
 
 def test_collating_is_called_that_and_no_bystander_is_blamed() -> None:
     work = {"collate": 0.7, "Python": 0.1, "decode": 0.2}
-    found = judge(use_own_python(0.1, work=work))
+    found = judge(replace(WATCHED, work=work))
     assert found.limit is Limit.COLLATE and "70% of the loading time is collating" in found.headline
     assert not any(
         "train.py:augment" in f.says + f.advice for f in found.findings if f.topic == "limit"
@@ -141,7 +154,7 @@ def test_collating_is_called_that_and_no_bystander_is_blamed() -> None:
 
 
 def test_python_code_is_named_by_its_place() -> None:
-    found = judge(use_own_python(0.7, work={"decode": 0.2, "Python": 0.7, "read": 0.1}))
+    found = judge(replace(WATCHED, work={"decode": 0.2, "Python": 0.7, "read": 0.1}))
     assert found.limit is Limit.PYTHON and "most of it in train.py:augment" in found.headline
 
 

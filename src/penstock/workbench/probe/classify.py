@@ -1,4 +1,4 @@
-"""What a thread of a loader is doing, told from its Python stack: reading, decoding, other Python, or nothing."""
+"""What a thread of a loader is doing, told from its Python stack: reading, decoding, transforming, other Python, or nothing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,33 @@ import linecache
 import re
 from types import CodeType, FrameType
 
-READ, DECODE, COLLATE, PYTHON, IDLE = "read", "decode", "collate", "Python", "idle"
+READ, DECODE, TRANSFORM, COLLATE = "read", "decode", "transform", "collate"
+PYTHON, IDLE = "Python", "idle"
 
 _READS = re.compile(r"(\bread\(|\.readinto\(|\bopen\(|\.pread|fromfile\(|read_file\(|read_bytes\()")
 _DECODES = re.compile(r"(decode|imread|\.load\(\)|\.draft\()")
 _DECODERS = ("PIL/ImageFile.py", "torchvision/io/image.py", "ImagePlugin.py")
 _READERS = re.compile(r"(read|open|fromfile)")
+_TRANSFORMS = ("/torchvision/transforms/", "/timm/data/")
+_CORE_DOES = frozenset(
+    {
+        "CenterCrop",
+        "ColorJitter",
+        "ConvertImageDtype",
+        "MaybePILToTensor",
+        "MaybeToTensor",
+        "Normalize",
+        "PILToTensor",
+        "RandomHorizontalFlip",
+        "RandomResizedCrop",
+        "RandomResizedCropAndInterpolation",
+        "Resize",
+        "ToDtype",
+        "ToImage",
+        "ToTensor",
+    }
+)
+"""Transforms that Penstock's core takes over; see serve/torchvision.py."""
 _WAITERS = (
     "multiprocessing/connection.py",
     "multiprocessing/queues.py",
@@ -41,7 +62,7 @@ def classify(frame: FrameType) -> tuple[str, str]:
         above = classify_line(frame.f_back.f_code, frame.f_back.f_lineno)
         if above == DECODE or (above == READ and _READERS.search(frame.f_code.co_name)):
             return above, name_place(frame)
-    return PYTHON, name_place(frame)
+    return _find_core_work(frame) or PYTHON, name_place(frame)
 
 
 def classify_line(code: CodeType, line: int) -> str | None:
@@ -62,6 +83,21 @@ def _classify_text(file: str, text: str) -> str | None:
     if file.endswith(_DECODERS) or _DECODES.search(text):
         return DECODE
     return None
+
+
+def _find_core_work(frame: FrameType) -> str | None:
+    """What the core would do in place of the library that this is in: decoding, or transforms; None if it is neither."""
+    found, outer = None, frame.f_back
+    while outer is not None and _is_library(frame):
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if file.endswith("/torchvision/datasets/folder.py") and name == "pil_loader":
+            return DECODE
+        if any(part in file for part in _TRANSFORMS) and "self" in frame.f_code.co_varnames[:1]:
+            of = type(frame.f_locals.get("self")).__name__
+            if of != "Compose":
+                found = TRANSFORM if of in _CORE_DOES else None  # the outermost decides
+        frame, outer = outer, outer.f_back
+    return found
 
 
 def _is_library(frame: FrameType) -> bool:

@@ -18,6 +18,8 @@ from .timeline import BETWEEN, COMPUTE, WAIT, Timeline
 PERIOD = 0.1
 _WRITE_EVERY = 25
 _PLACES = 20
+_SWITCH = 1e-4
+"""Seconds after which Python lets the GIL go to a look; in the usual 5 ms it would be somewhere else."""
 
 
 def _count_sleeps() -> int:
@@ -30,7 +32,8 @@ class Process:
 
     The sampling thread needs the GIL to look. Woken while the main thread runs Python, it gets the GIL
     only where that lets it go, often in the next read: what it sees then is not what went on. So a look
-    that had to wait for the GIL counts as Python, whatever it sees.
+    that had to wait for the GIL counts as Python, whatever it sees, unless the main thread was made to let
+    it go at once.
     """
 
     def __init__(self, folder: str) -> None:
@@ -45,6 +48,7 @@ class Process:
         self.kinds: Counter[str] = Counter()
         self.places: Counter[str] = Counter()
         self.worker = False
+        self._prompt = False
         self._cost = 0.0
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -103,7 +107,7 @@ class Process:
 
     def _sample(self) -> None:
         number, slept = 0, _count_sleeps()
-        while not self._end.wait(PERIOD):
+        while not self._pause():
             number += 1
             late = _count_sleeps() - slept > 1
             seen = self._look()  # before anything that lets the GIL go, and with it the main thread
@@ -113,6 +117,17 @@ class Process:
             if number % _WRITE_EVERY == 0:
                 self.write()
             slept = _count_sleeps()
+
+    def _pause(self) -> bool:
+        """Waits until the next look is due; whether that is never."""
+        if not self._prompt:
+            return self._end.wait(PERIOD)
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH)
+        try:
+            return self._end.wait(PERIOD)
+        finally:
+            sys.setswitchinterval(usual)  # nor is the look itself to be interrupted
 
     def _look(self) -> tuple[str, str] | None:
         """What the main thread is doing, and where; None if it is not loading."""
@@ -126,13 +141,15 @@ class Process:
         return classify(frame)
 
     def _count(self, kind: str, place: str, *, late: bool) -> None:
-        if late:
+        if late and not self._prompt:
             kind = PYTHON
         elif kind != IDLE and self._read_state() == "D":
             kind = READ  # it waits for a disk, whatever for
         self.kinds[kind] += 1
         if kind != IDLE:
             self.places[f"{kind} {place}"] += 1
+            # Only where the user has no threads of his own, which would take turns more often.
+            self._prompt = self.worker or threading.active_count() == 2
 
     def _read_state(self) -> str:
         """The letter that /proc gives the main thread: D waits for a disk."""

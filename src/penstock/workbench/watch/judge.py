@@ -6,12 +6,12 @@ from penstock.workbench.probe.timeline import BETWEEN, STARTUP
 from penstock.workbench.verdict import Finding
 from penstock.workbench.watch.record import Seen, Watched
 from penstock.workbench.watch.verdict import (
+    CORE_WORK,
     Judgement,
     Limit,
     estimate_gain,
     find_limit,
     find_slow_work,
-    share_own_python,
 )
 
 _GIB = 1 << 30
@@ -23,7 +23,7 @@ def judge(watched: Watched, penstock_rate: float | None = None) -> Judgement:
     """`penstock_rate`: images/s that Penstock was measured to give on the same images, if it was."""
     limit, slow = find_limit(watched), find_slow_work(watched)
     gain = None
-    if slow is Limit.DECODE and not _uses_penstock(watched):
+    if slow in CORE_WORK and not _uses_penstock(watched):
         gain = estimate_gain(watched, penstock_rate)
     findings = [
         _about_loop(watched),
@@ -67,6 +67,7 @@ def _numbers(watched: Watched) -> dict[str, str]:
     return {
         "read": f"{work.get('read', 0.0):.0%}",
         "decode": f"{work.get('decode', 0.0):.0%}",
+        "transform": f"{work.get('transform', 0.0):.0%}",
         "python": f"{work.get('Python', 0.0):.0%}",
         "collate": f"{work.get('collate', 0.0):.0%}",
         "idle": f"{work.get('idle', 0.0):.0%}",
@@ -89,6 +90,7 @@ _HEADLINES = {
     Limit.TOO_FEW_WORKERS: "{loading} busy all the time while cores are idle ({busy} of {cores} in use).",
     Limit.READ: "{read} of the loading time is reading.",
     Limit.DECODE: "{decode} of the loading time is decoding.",
+    Limit.TRANSFORM: "{transform} of the loading time is torchvision's transforms, and {decode} decoding.",
     Limit.PYTHON: "{python} of the loading time is Python code, most of it in {place}.",
     Limit.COLLATE: "{collate} of the loading time is collating: copying samples into batches.",
     Limit.HANDOVER: "the loaders are idle {idle} of the time; batches are late for another reason.",
@@ -99,9 +101,10 @@ _ADVICE = {
     Limit.TOO_FEW_WORKERS: "Use more workers, up to {cores}.",
     Limit.READ: "Pack the data set so that reads are sequential, or move it to a faster disk; see penstock doctor PATH.",
     Limit.DECODE: "Decode less: Penstock decodes only what the crop needs, in native threads.",
+    Limit.TRANSFORM: "Give them to Penstock: it decodes, resizes, flips and normalises in native threads.",
     Limit.PYTHON: "Move {place} to penstock.transforms, to whole batches, or to the accelerator.",
     Limit.COLLATE: "Make samples smaller before they are collated: crop early, keep uint8 and convert whole batches.",
-    Limit.HANDOVER: "Look at prefetch_factor, pin_memory and single slow batches.",
+    Limit.HANDOVER: "Look at prefetch_factor, pin_memory, other Python threads of the program and single slow batches.",
 }
 _PENSTOCK_ADVICE = {
     Limit.READ: "Pack the data set if it is not, or move it to a faster disk; see penstock doctor PATH.",
@@ -156,8 +159,8 @@ def _about_penstock(
         )
     if gain is None or rate is None:
         return None
-    own = share_own_python(watched)
-    kept = f" The {own:.0%} of Python of your own are taken to stay." if own >= 0.01 else ""
+    share = watched.work.get("Python", 0.0)
+    kept = f" The {share:.0%} of Python are taken to stay." if share >= 0.01 else ""
     return Finding(
         "Penstock",
         f"On the same images Penstock renders {rate:,.0f} images/s on this machine (measured with its default "

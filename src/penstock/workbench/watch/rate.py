@@ -11,17 +11,17 @@ from penstock.workbench.stages import Workload, compute_jobs
 from penstock.workbench.subject import Subject
 from penstock.workbench.verdict import ENOUGH
 from penstock.workbench.watch.record import Watched
-from penstock.workbench.watch.verdict import Limit, find_slow_work
+from penstock.workbench.watch.verdict import CORE_WORK, find_slow_work
 from penstock.workbench.windows import take_turns
 
 
 def measure_rate(watched: Watched) -> float | None:
-    """Images per second; None if the program's images are not a folder that can be read, or the loop does not wait for decoding.
+    """Images per second; None if the program's images are not a folder that can be read, or the loop does not wait for what the core does.
 
     The render on all cores, less what the rest of a pipeline takes.
     """
     sources = [s.source for s in watched.loaders if s.source and s.kind.startswith("torch")]
-    if not sources or find_slow_work(watched) is not Limit.DECODE or not Path(sources[0]).is_dir():
+    if not sources or find_slow_work(watched) not in CORE_WORK or not Path(sources[0]).is_dir():
         return None
     subject = Subject(sources[0], samples=256)
     options = Options(samples=256)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from penstock.workbench.probe.classify import COLLATE, DECODE, PYTHON, READ
+from penstock.workbench.probe.classify import COLLATE, DECODE, PYTHON, READ, TRANSFORM
 from penstock.workbench.verdict import Finding
 from penstock.workbench.watch.record import Watched
 
@@ -32,9 +32,15 @@ class Limit(str, Enum):
     TOO_FEW_WORKERS = "too few workers"
     READ = "read"
     DECODE = "decode"
+    TRANSFORM = "transform"
     PYTHON = "Python"
     COLLATE = "collate"
     HANDOVER = "handover"
+
+
+CORE_WORK = (Limit.DECODE, Limit.TRANSFORM)
+"""What Penstock's core does in native threads."""
+_WORK = (*CORE_WORK, Limit.READ, Limit.PYTHON, Limit.COLLATE)
 
 
 @dataclass(frozen=True)
@@ -71,12 +77,14 @@ def find_limit(watched: Watched) -> Limit:
 
 def find_busiest(watched: Watched) -> Limit:
     """What those who load did most."""
-    read, decode, python, collate = (
-        watched.work.get(kind, 0.0) for kind in (READ, DECODE, PYTHON, COLLATE)
+    read, decode, transform, python, collate = (
+        watched.work.get(kind, 0.0) for kind in (READ, DECODE, TRANSFORM, PYTHON, COLLATE)
     )
-    if python + collate > max(read, decode):
+    if python + collate > max(read, decode + transform):
         return Limit.COLLATE if collate > python else Limit.PYTHON
-    return Limit.DECODE if decode > read else Limit.READ
+    if read >= decode + transform:
+        return Limit.READ
+    return Limit.TRANSFORM if transform > decode else Limit.DECODE
 
 
 def _could_use_more(watched: Watched) -> bool:
@@ -93,31 +101,25 @@ def find_slow_work(watched: Watched) -> Limit | None:
     limit = find_limit(watched)
     if limit in (Limit.TOO_MANY_WORKERS, Limit.TOO_FEW_WORKERS):
         return find_busiest(watched)
-    return limit if limit in (Limit.READ, Limit.DECODE, Limit.PYTHON, Limit.COLLATE) else None
+    return limit if limit in _WORK else None
 
 
 def estimate_gain(watched: Watched, rate: float | None) -> float | None:
     """How many times as fast the loops would be if images were rendered at `rate` a second; None if that is unknown.
 
     Starting is taken to last as long as it did: neither its seconds nor its images are saved. Nor is the
-    time of the user's own Python, which shares the cores with rendering.
+    time of other Python, which shares the cores with rendering.
     """
     if rate is None or not watched.count("images"):
         return None
     later = watched.count("images") - watched.count("first_images")
-    loading = later / rate + _count_own_seconds(watched)
+    loading = later / rate + _count_python_seconds(watched)
     then = watched.starting + max(watched.computing, loading)
     return watched.loop / max(then, 1e-9)
 
 
-def share_own_python(watched: Watched) -> float:
-    """The part of the loading time that is Python in files of the user's own, and not in libraries."""
-    pairs = ((*place.partition(" ")[::2], share) for place, share in watched.places)
-    return sum(share for kind, name, share in pairs if kind == PYTHON and "/" not in name)
-
-
-def _count_own_seconds(watched: Watched) -> float:
-    """How long the user's own Python would take if it were spread over all cores."""
+def _count_python_seconds(watched: Watched) -> float:
+    """How long the Python of those who load would take if it were spread over all cores."""
     cores = watched.system.cores
     loading = watched.loop if watched.workers else watched.waiting
-    return share_own_python(watched) * loading * min(max(watched.workers, 1), cores) / cores
+    return watched.work.get(PYTHON, 0.0) * loading * min(max(watched.workers, 1), cores) / cores
