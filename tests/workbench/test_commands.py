@@ -122,6 +122,8 @@ def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
         (("doctor", "sh", "train.sh"), "put -- before a command: penstock doctor -- sh"),
         (("doctor", "photos", "--target", "5", "--step-ms", "5"), "say the same thing: give one"),
         (("doctor", "photos", "--target", "-5"), "it must be above 0"),
+        (("doctor", "photos", "--step-ms", "nan"), "it must be above 0 and finite"),
+        (("bench", "photos", "--seconds", "inf"), "it must be above 0 and finite"),
         (("bench", "photos", "--html", "no/r.html"), "no/r.html: no file can be written"),
         (
             ("doctor", "--html", "no/r.html", "--", "touch", "x"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -28,5 +29,5 @@ def read_need(target: float | None, step_ms: float | None, batch_size: int) -> N
 
 
 def _check(value: float, name: str) -> None:
-    if value <= 0:
-        raise ValueError(f"{name} is {value:g}; it must be above 0")
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} is {value:g}; it must be above 0 and finite")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,6 +30,8 @@ class Options:
         for name in ("batch_size", "size", "samples", "rounds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not 0 < self.seconds < math.inf:
+            raise ValueError(f"seconds is {self.seconds:g}; it must be above 0 and finite")
         if self.threads is not None and (not self.threads or min(self.threads) < 1):
             raise ValueError(f"threads are {list(self.threads)}; give numbers from 1 on")
 
