@@ -15,6 +15,7 @@ from rich.console import Console
 from penstock.cli import measuring
 from penstock.cli.terminal import AsJson, print_json, print_wide, say
 from penstock.errors import PenstockError
+from penstock.pack.progress import open_bar
 from penstock.workbench.advice import diagnose
 from penstock.workbench.bench import run_bench
 from penstock.workbench.need import read_need
@@ -95,7 +96,7 @@ def doctor(
 
 
 def _examine(path: Path, options: Options, need: Any, html: Path | None, as_json: bool) -> None:
-    with measuring.bench_bar("examining") as watcher:
+    with open_bar("examining") as watcher:
         bench = run_bench(path, options, watcher)
     if measuring.is_cut_short(bench):
         raise KeyboardInterrupt

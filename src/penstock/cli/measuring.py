@@ -7,17 +7,15 @@ import importlib.util
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import progress as rich_progress
-from rich.console import Console
 
 from penstock.cli.terminal import AsJson, print_json, print_wide, say
+from penstock.pack.progress import open_bar
 from penstock.workbench.bench import run_bench
 from penstock.workbench.numbers import Bench
 from penstock.workbench.options import Options
@@ -25,7 +23,6 @@ from penstock.workbench.report.bench_page import bench_page
 from penstock.workbench.report.page import Page, write_report
 from penstock.workbench.table import tabulate_bench
 from penstock.workbench.verdict import list_capacities
-from penstock.workbench.windows import Watcher
 
 
 class Peer(str, Enum):
@@ -76,7 +73,7 @@ def bench(
         against=None if against is None else against.value,
         command=shown_command(),
     )
-    with bench_bar("measuring") as watcher:
+    with open_bar("measuring") as watcher:
         result = run_bench(path, options, watcher)
     if as_json:
         print_json(result.to_json())
@@ -144,25 +141,3 @@ def _import_source(source: str) -> Any:
     sys.modules[spec.name] = module  # workers look functions up there
     spec.loader.exec_module(module)
     return module
-
-
-@contextmanager
-def bench_bar(what: str) -> Iterator[Watcher | None]:
-    """A watcher that draws a bar; None where stderr is not a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (
-        rich_progress.TextColumn("{task.description}"),
-        rich_progress.BarColumn(),
-        rich_progress.TextColumn("{task.fields[now]}"),
-        rich_progress.TimeRemainingColumn(),
-    )
-    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, now="preparing", total=None)
-
-        def watch(done: int, total: int, now: str) -> None:
-            bar.update(task, completed=done, total=total, now=now)
-
-        yield watch
