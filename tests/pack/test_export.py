@@ -21,6 +21,7 @@ from penstock import (
     PackError,
     Sample,
     export_samples,
+    index_dataset,
     open_dataset,
     open_source,
     pack_dataset,
@@ -237,8 +238,9 @@ def test_a_tar_that_is_full_is_followed_by_another(
     monkeypatch.setattr("penstock.pack.to_webdataset.DEFAULT_SHARD_SIZE", 4096)
     many = [Sample(f"{i}", {"jpg": encode(8, 8)}, i) for i in range(7)]
     export_samples(many, tmp_path / "out", to="webdataset")
-    source = open_source(tmp_path / "out")
-    assert [len(rows) for rows in source.files.values()] == [2, 2, 2, 1]
+    shards = index_dataset(tmp_path / "out").shards
+    assert [shard.samples for shard in shards] == [2, 2, 2, 1]
+    source = open_source(tmp_path / "out", format="webdataset")
     assert [(s.key, s.label) for s in samples(source)] == [(s.key, s.label) for s in many]
 
 

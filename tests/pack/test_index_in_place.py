@@ -111,7 +111,7 @@ def test_nothing_but_bad_samples_is_an_error_also_with_skip(tmp_path: Path) -> N
     with pytest.raises(PackError, match="1 of 1 samples cannot be indexed") as caught:
         index_dataset(tmp_path / "a.tfrecord", out=tmp_path / "out", on_error="skip")
     assert "--on-error" not in str(caught.value)
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_source_that_changes_while_it_is_indexed_is_no_bad_sample(tmp_path: Path) -> None:

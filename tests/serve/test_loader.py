@@ -575,6 +575,14 @@ def test_a_mixture_has_columns_of_a_type_that_its_data_sets_share(tmp_path: Path
             load(parts, other)
 
 
+def test_a_class_derived_from_a_transform_of_the_core_is_refused(packed: Path) -> None:
+    class Mine(CenterCrop):
+        """May do something else."""
+
+    with pytest.raises(TypeError, match="Mine is derived from a transform that the core does"):
+        Loader(packed, 8, transform=[Mine(8)])
+
+
 def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
     dataset = penstock.open_dataset(packed)
     loader = Loader(packed, 8, fields=("key", "cls", "jpg.width"))

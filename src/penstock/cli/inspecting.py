@@ -122,7 +122,7 @@ def verify(
     elif problems:
         for problem in problems:
             print(problem)
-        say(f"{len(problems)} problems in {path}")
+        say(f"{len(problems)} problem{'' if len(problems) == 1 else 's'} in {path}")
     else:
         samples = open_indexed(path).manifest.samples
         print(f"{path}: {samples} samples, every byte is as it was packed")

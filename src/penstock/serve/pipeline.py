@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.render import Output
 from penstock.serve.conversion import Converted
-from penstock.serve.recipe import Recipe, compile_recipe
+from penstock.serve.recipe import ORDER, Recipe, compile_recipe
 from penstock.serve.taken import Taken
 from penstock.serve.torchvision import (
     AsBytes,
@@ -89,6 +89,7 @@ def divide_transform(
     the core after Python.
     """
     steps = list_steps(transform)
+    _check_kinds(steps)
     _check_normalize(steps)
     if all(isinstance(step, Transform) for step in steps) and not collates:
         recipe = compile_recipe(steps, common_size)
@@ -186,6 +187,16 @@ def _python_lines(steps: tuple[Step, ...], why: str) -> Iterator[Line]:
             yield from (Line(part, "core, worker") for part in step.steps)
         else:
             yield Line(step, "Python", "it comes after a step in Python" if place else why)
+
+
+def _check_kinds(steps: list[Any]) -> None:
+    """Refuses classes derived from our own, since the core would not do what they change."""
+    for step in steps:
+        if isinstance(step, Transform) and type(step) not in ORDER:
+            raise TypeError(
+                f"{type(step).__name__} is derived from a transform that the core does, whatever it changes: give a "
+                "function of your own instead"
+            )
 
 
 def _check_normalize(steps: list[Any]) -> None:
