@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from formats.making import (
@@ -15,6 +17,8 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
+from images import encode
+from penstock.errors import SourceError
 from penstock.formats.detect import open_source
 from penstock.formats.parquet import open_parquet
 
@@ -82,3 +86,17 @@ def test_files_of_one_name_in_several_folders_are_called_by_their_paths(
         "label=0/part-0/000000",
         "label=1/part-0/000000",
     ]
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".parquet", ".tfrecord"])
+def test_a_link_to_a_file_that_is_gone_is_missed(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".tar":
+        write_tar(tmp_path / "0.tar", {"0.jpg": encode(8, 8)})
+    elif suffix == ".parquet":
+        pq.write_table(pa.table({"image": [encode(8, 8)]}), tmp_path / "0.parquet")
+    else:
+        write_tfrecord(tmp_path / "0.tfrecord", [make_example({"image/encoded": encode(8, 8)})])
+    assert len(open_source(tmp_path).names) == 1
+    (tmp_path / f"1{suffix}").symlink_to("nowhere")
+    with pytest.raises(SourceError, match=rf"1{suffix}: .*[Nn]o such file"):
+        open_source(tmp_path)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from formats.fixtures import FIXTURES
@@ -14,12 +17,15 @@ from formats.making import (
     photos,
     write_arrow,
     write_parquet,
+    write_tar,
     write_tfrecord,
 )
+from images import encode
 from penstock.errors import SourceError
 from penstock.formats import detect
 from penstock.formats.detect import OPENERS, find_format, open_source
 from penstock.formats.folder import walk_files
+from trees import make_folder
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,7 @@ def test_data_beside_folders_of_images_are_not_guessed_at(tmp_path: Path, data: 
     assert len(open_source(tmp_path, format="folder").names) == 1
 
 
-def test_an_image_folder_is_found_without_walking_through_it(
+def test_an_image_folder_is_found_without_walking_through_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "ab":
@@ -96,10 +102,13 @@ def test_an_image_folder_is_found_without_walking_through_it(
             (tmp_path / name / f"{k}.jpg").touch()
     walked = []
     monkeypatch.setattr(
-        detect, "walk_files", lambda path: (walked.append(x) or x for x in walk_files(path))
+        detect,
+        "walk_files",
+        lambda path, **options: (walked.append(x) or x for x in walk_files(path, **options)),
     )
+    monkeypatch.setattr(detect, "_WALKED_ON", 2)
     assert find_format(tmp_path)[0] == "folder"
-    assert len(walked) == 1
+    assert len(walked) == 3
 
 
 def test_parquet_files_in_a_folder_of_any_name_are_found(tmp_path: Path) -> None:
@@ -126,6 +135,48 @@ def test_a_file_that_a_folder_was_judged_by_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="taken for a listing .*GT.csv; --format says otherwise"):
         open_source(tmp_path)
     assert len(open_source(tmp_path, format="folder").names) == 1
+
+
+def test_parquet_files_and_pictures_somewhere_below_are_not_guessed_at(tmp_path: Path) -> None:
+    for name in ("data/train.parquet", "docs/figures/logo.png"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(SourceError, match=r"both data/train.parquet and folders of images"):
+        find_format(tmp_path)
+
+
+def test_parquet_files_behind_a_linked_folder_are_found(tmp_path: Path) -> None:
+    for name in ("set/a", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+        table = pa.table({"image": [encode(8, 8)], "label": [0]})
+        pq.write_table(table, tmp_path / name / f"{name[:3]}.parquet")
+    (tmp_path / "set" / "b").symlink_to(tmp_path / "elsewhere")
+    assert len(open_source(tmp_path / "set").names) == 2
+
+
+def test_lines_too_long_for_a_name_are_no_videos(tmp_path: Path) -> None:
+    make_folder(tmp_path / "in")
+    (tmp_path / "in" / "notes.csv").write_text("image;text\n" + 500 * "x" + ";y\n")
+    (tmp_path / "in" / "captions.jsonl").write_text('{"caption": "' + 400 * "x" + '; y"}\n')
+    assert find_format(tmp_path / "in")[0] == "folder"
+    (tmp_path / "in" / "captions.jsonl").unlink()
+    assert find_format(tmp_path / "in")[0] == "folder"
+
+
+def test_folders_that_may_not_be_read_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tar(tmp_path / "0.tar", {"0.jpg": encode(8, 8)})
+    (tmp_path / "private").mkdir()
+    scan = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if os.path.basename(path) == "private":
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert find_format(tmp_path)[0] == "webdataset"
 
 
 def test_a_list_of_videos_is_one_if_some_of_them_are_missing(tmp_path: Path) -> None:

@@ -490,3 +490,27 @@ def test_a_pattern_says_that_it_is_to_be_indexed(tmp_path: Path) -> None:
         Loader(tmp_path / "x-*.tar", 1)
     with pytest.raises(SourceError, match="y-"):
         Loader(tmp_path / "y-*.tar", 1)
+
+
+def test_an_index_that_was_just_made_is_kept_where_locks_are_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS: what this process has locked does not keep it from locking once more."""
+    root, cache = write_pictures(tmp_path / "in", count=2), tmp_path / "cache"
+    monkeypatch.setattr(fcntl, "flock", lambda file, kind: None)
+    first = open_dataset(root, cache)
+    assert open_dataset(root, cache).path == first.path
+    assert len(list(Loader(first, 1, transform=[CenterCrop(8)]))) == 2
+
+
+def test_a_folder_that_was_taken_for_something_else_can_be_indexed_as_images(
+    tmp_path: Path,
+) -> None:
+    root = write_pictures(tmp_path / "in", count=2)
+    write_tar(root / "backup.tar", {"0.jpg": encode(8, 8)})
+    for folder in (root, root / "class0"):
+        write_tar(folder / "backup.tar", {"0.jpg": encode(8, 8)})
+        with pytest.raises(SourceError, match="`penstock index .* --format folder --out DIR`"):
+            Loader(folder, 1)
+    penstock.index_dataset(root, format="folder", out=tmp_path / "out")
+    assert len(penstock.open_dataset(tmp_path / "out")) == 2

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from formats.making import write_tar
+from images import encode
+from penstock import index_dataset
 from penstock.cli.measuring import finish
 from penstock.cli.terminal import print_wide
 from penstock.workbench.report.bench_page import bench_page
@@ -88,6 +91,15 @@ def test_transforms_of_the_users_own(folder: Path) -> None:
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
     assert "user transform" in {stage["name"] for stage in told["stages"]}
+
+
+def test_the_image_to_measure_is_chosen_where_samples_have_several(tmp_path: Path) -> None:
+    write_tar(tmp_path / "x.tar", {"0.jpg": encode(40, 40), "0.png": b"no image", "0.cls": b"0"})
+    index_dataset(tmp_path / "x.tar")
+    result = penstock("bench", tmp_path, *QUICK)
+    assert result.returncode == 2 and "--image" in result.stderr
+    result = penstock("bench", tmp_path, *QUICK, "--threads", "1", "--image", "jpg")
+    assert result.returncode == 0, result.stderr
 
 
 def test_transforms_of_a_package_in_the_current_folder(folder: Path) -> None:

@@ -34,6 +34,9 @@ Size = Annotated[int, typer.Option(min=1, help="Pixels of the RandomResizedCrop.
 Transform = Annotated[
     str | None, typer.Option(help="Transforms of your own: package.module:name or file.py:name.")
 ]
+ImageField = Annotated[
+    str | None, typer.Option("--image", help="The field to decode, where samples have several.")
+]
 Samples = Annotated[int, typer.Option(min=1, help="Measure about so many samples.")]
 Windows = Annotated[int, typer.Option(min=1, help="Windows of each stage.")]
 Seconds = Annotated[float, typer.Option(min=0.01, help="Length of a window.")]
@@ -47,6 +50,7 @@ def bench(
     ] = None,
     size: Size = 224,
     transform: Transform = None,
+    image: ImageField = None,
     samples: Samples = 4096,
     windows: Windows = 5,
     seconds: Seconds = 0.5,
@@ -66,6 +70,7 @@ def bench(
         threads=None if threads is None else parse_threads(threads),
         size=size,
         transform=load_transform(transform),
+        image=image,
         samples=samples,
         rounds=windows,
         seconds=seconds,

@@ -28,11 +28,16 @@ def find_files(path: Path, list_folder: Callable[[Path], Iterable[Path]], what: 
         return match_files(path)
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in list_folder(path) if _is_shown(path, file) and file.is_file())
+    files = sorted(file for file in list_folder(path) if _is_shown(path, file) and is_member(file))
     if not files:
         raise SourceError(f"{path}: no {what} in it")
     check_one_split(path, files)
     return files
+
+
+def is_member(path: Path) -> bool:
+    """Whether it is a file, or a link to one that is gone, which is for its opener to miss."""
+    return path.is_file() or not path.exists()
 
 
 def _is_shown(folder: Path, file: Path) -> bool:

@@ -42,6 +42,7 @@ OPENERS: dict[str, Callable[[str | os.PathLike[str]], Source]] = {
 MANIFEST = "penstock.json"  # of an index in place, whose own .arrow files are no source
 _LOOKED_AT = 8
 _WALKED = 100_000  # files, in well under a second
+_WALKED_ON = 10_000  # when there are images: a table lies among few files, if at all
 
 
 def open_source(
@@ -151,9 +152,9 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
     if any(name.endswith((".gulp", ".gmeta")) for name in names):
         return "gulp", path
     folders = [entry.name for entry in entries if is_folder(entry)]
-    below = _look_below(path) if folders else None
-    if below == "folder":
-        _check_no_data(path, names, folders)
+    has_images, tables = _look_below(path) if folders else (False, [])
+    if has_images:
+        _check_no_data(path, [*names, *tables], folders)
         return _look_at_listings(path, names, True) or ("folder", path)
     if any(map(is_tar_name, names)):
         return "webdataset", path
@@ -167,18 +168,22 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
         return "arrow", path
     if DATASET_DICT in names:
         return "arrow", path
-    return _look_at_listings(path, names, bool(folders)) or (below or _guess(path, names), path)
+    guess = "parquet" if tables else _guess(path, names)
+    return _look_at_listings(path, names, bool(folders)) or (guess, path)
 
 
-def _look_below(path: Path) -> str | None:
-    """The layout of the first image in the folders below, or else of a Parquet file there."""
-    found = None
-    for name, _ in islice(walk_files(path), _WALKED):
-        if "/" in name and is_image_name(name):
-            return "folder"
-        if "/" in name and has_suffix(name, ".parquet"):
-            found = "parquet"
-    return found
+def _look_below(path: Path) -> tuple[bool, list[str]]:
+    """Whether there are images in the folders below, and which Parquet files, among the first of both kinds."""
+    has_images, tables, walked = False, [], 0
+    for name, _ in islice(walk_files(path, strict=False), _WALKED):
+        if "/" in name:
+            walked += 1
+            has_images |= is_image_name(name)
+            if has_suffix(name, ".parquet"):
+                tables.append(name)
+        if has_images and (tables or walked > _WALKED_ON):
+            break
+    return has_images, tables
 
 
 def _check_no_data(path: Path, names: list[str], folders: list[str]) -> None:

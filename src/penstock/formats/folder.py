@@ -61,19 +61,33 @@ def _sort_key(name: str) -> str:
 
 
 def walk_files(
-    path: str | os.PathLike[str], prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()
+    path: str | os.PathLike[str],
+    prefix: str = "",
+    above: frozenset[tuple[int, int]] = frozenset(),
+    *,
+    strict: bool = True,
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """All but directories below `path` by their relative names; `above` are the directories on the way."""
+    """All but directories below `path` by their relative names; `above` are the directories on the way.
+
+    Unless it is `strict`, directories that may not be read are passed over.
+    """
     info = os.stat(path)
     here = (info.st_dev, info.st_ino)
     if here in above:
         return
-    with os.scandir(path) as entries:
+    try:
+        entries = os.scandir(path)
+    except PermissionError:
+        if strict:
+            raise
+        return
+    with entries:
         for entry in entries:
             if _is_hidden(entry.name):
                 continue
             if is_folder(entry):
-                yield from walk_files(entry.path, f"{prefix}{entry.name}/", above | {here})
+                below = f"{prefix}{entry.name}/"
+                yield from walk_files(entry.path, below, above | {here}, strict=strict)
             else:
                 yield prefix + entry.name, entry
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.data_files import has_suffix
 from penstock.formats.keys import make_keys
 from penstock.formats.listing import PATH_COLUMNS
 from penstock.formats.names import is_below, printable
@@ -29,7 +30,9 @@ _SUFFIXES = (".jpg", ".jpeg")
 
 
 def is_frame_listing(path: Path) -> bool:
-    """Whether a CSV has the form `id;label`: one semicolon in its first line, and no comma before it."""
+    """Whether a file is a CSV of the form `id;label`: one semicolon in its first line, and no comma before it."""
+    if not has_suffix(path.name, ".csv"):
+        return False
     try:
         with open(path, "rb") as file:
             line = file.readline(4096)
@@ -49,7 +52,8 @@ def has_frames(listing: Path) -> bool:
 
 
 def _is_video(folder: Path) -> bool:
-    return folder.is_dir() and any(p.name.lower().endswith(_SUFFIXES) for p in folder.iterdir())
+    # Not Path's: a line of some other file may be too long for a name.
+    return os.path.isdir(folder) and any(n.lower().endswith(_SUFFIXES) for n in os.listdir(folder))
 
 
 @dataclass(frozen=True)

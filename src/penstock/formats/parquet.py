@@ -27,6 +27,7 @@ from penstock.formats.columnar import (
     number_labels,
 )
 from penstock.formats.data_files import find_files, find_root, find_stems, has_suffix, name_below
+from penstock.formats.folder import walk_files
 from penstock.formats.spool import Spool
 from penstock.sample import Sample
 
@@ -134,7 +135,7 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
 
 
 def _list_parquet_files(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if has_suffix(path.name, ".parquet"))
+    return (folder / name for name, _ in walk_files(folder) if has_suffix(name, ".parquet"))
 
 
 def _find_partitions(files: Sequence[Path]) -> list[str]:

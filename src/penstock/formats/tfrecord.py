@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock._core import crc32c
 from penstock.errors import SourceError
-from penstock.formats.data_files import find_root, is_pattern, match_files, name_below
+from penstock.formats.data_files import find_root, is_member, is_pattern, match_files, name_below
 from penstock.formats.keys import make_key
 from penstock.formats.plain import PlainFile
 from penstock.formats.source import Located, find_bytes
@@ -156,7 +156,7 @@ def _find_files(path: Path) -> tuple[list[PlainFile], list[str]]:
     if not path.is_dir():
         return [PlainFile(path)], []
     files, ignored = [], []
-    for candidate in sorted(p for p in path.iterdir() if p.name[0] != "." and p.is_file()):
+    for candidate in sorted(p for p in path.iterdir() if p.name[0] != "." and is_member(p)):
         file = PlainFile(candidate)
         if file.is_gzipped or is_tfrecord(candidate):
             files.append(file)

@@ -93,7 +93,10 @@ class _Original:
 def _look_at(path: Path, on_error: Literal["raise", "skip"]) -> _Original:
     # A link to a file keeps its own name and place: what it leads to may have no suffix, and lie elsewhere.
     path = path.resolve() if path.is_dir() else path.parent.resolve() / path.name
-    name, place = find_format(path)
+    try:
+        name, place = find_format(path)
+    except SourceError as error:
+        raise SourceError(f"{error}{_other_way(path)}") from None
     if not path.exists():
         raise SourceError(
             f"{path}: {name} {_advise(name, path)}, and load the folder that has the index"
@@ -104,7 +107,7 @@ def _look_at(path: Path, on_error: Literal["raise", "skip"]) -> _Original:
         assert isinstance(files, ImageFiles)
         return _Original(path, files, f"{state} {digest_files(files)}", on_error)
     if path.is_dir():
-        raise SourceError(f"{path}: {name} {_advise(name, path)}")
+        raise SourceError(f"{path}: {name} {_advise(name, path)}{_other_way(path)}")
     return _Original(path, None, state, on_error)
 
 
@@ -120,6 +123,13 @@ def _advise(name: str, folder: Path) -> str:
     return "cannot be loaded as it is; `penstock pack` it"
 
 
+def _other_way(path: Path) -> str:
+    """What to do about a folder that is something else than it was taken for."""
+    if not path.is_dir():
+        return ""
+    return f". To say what it is: `penstock index {shlex.quote(str(path))} --format folder --out DIR`, and load DIR"
+
+
 def _open_kept(original: _Original, cache: Path) -> Dataset:
     """An index is never changed, nor removed while a process works with it: what has changed gets a new one."""
     name, state = _digest(os.fspath(original.path)), _digest(original.state)
@@ -130,7 +140,8 @@ def _open_kept(original: _Original, cache: Path) -> Dataset:
             if kept is None:
                 kept = _build(original, cache, f"{name}-{state}-")
                 for old in cache.glob(f"{name}-*"):  # of what was there before, or damaged
-                    _remove(old)
+                    if old not in _held:
+                        _remove(old)
     if (kept / REJECTED).exists():
         _log.warning("%s: some samples are left out; %s lists them", original.path, kept / REJECTED)
     return open_indexed(kept)
@@ -177,13 +188,13 @@ def _build(original: _Original, cache: Path, prefix: str) -> Path:
 def _remove(old: Path) -> None:
     """Unless a process works with it."""
     try:
-        with open(old / MANIFEST) as file:
+        with open(old / MANIFEST, "r+") as file:  # NFS locks only what can be written
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(old, ignore_errors=True)
-    except BlockingIOError:
-        return
-    except OSError:  # it was never finished
+    except FileNotFoundError:  # it was never finished
         shutil.rmtree(old, ignore_errors=True)
+    except OSError:
+        return
 
 
 def _hold(target: Path) -> bool:

@@ -80,7 +80,7 @@ def _check_pictures(dataset: Dataset, index: pa.Table, pictures: Sequence[str]) 
         found = [name for name in pictures if sample[f"{name}.offset"] is not None]
         raise ValueError(
             f"{dataset.origin}: {sample[KEY]!r} has several images, {', '.join(found)}; say which one is to be loaded "
-            "with open_dataset(path).choose_image(field)"
+            "with open_dataset(path).choose_image(field), or a command with --image"
         )
 
 

@@ -34,7 +34,7 @@ def run_bench(
     path: str | os.PathLike[str], options: Options, watcher: Watcher | None = None
 ) -> Bench:
     """Measures. After Ctrl-C the `Bench` holds what was measured until then."""
-    subject = Subject(path, options.samples)
+    subject = Subject(path, options.samples, options.image)
     common_size = find_common_size(subject.table.columns, None)
     pipeline = divide_transform(options.steps(), common_size)
     held = subject.hold(_HELD)

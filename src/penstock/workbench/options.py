@@ -13,12 +13,15 @@ from penstock.serve.transforms import RandomHorizontalFlip, RandomResizedCrop
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure. `transform` is whatever Loader takes; a crop of `size` and a flip unless given."""
+    """How to measure. `transform` is whatever Loader takes; a crop of `size` and a flip unless given.
+    `image` is the field to decode where samples have several images.
+    """
 
     batch_size: int = 256
     threads: Sequence[int] | None = None
     size: int = 224
     transform: Any = None
+    image: str | None = None
     samples: int = 4096
     rounds: int = 5
     seconds: float = 0.5

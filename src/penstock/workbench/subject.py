@@ -41,8 +41,12 @@ class Held:
 class Subject:
     """A data set, and whole runs of it, spread evenly, with about `samples` samples."""
 
-    def __init__(self, path: str | os.PathLike[str], samples: int) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], samples: int, image: str | None = None
+    ) -> None:
         dataset = open_dataset(path)
+        if image is not None:
+            dataset = dataset.choose_image(image)
         if not len(dataset):
             raise SourceError(f"{path}: has no samples to measure")
         self.path = Path(path)
@@ -51,7 +55,7 @@ class Subject:
         self.runs = _choose_runs(self.layout.runs, samples)
         bounds = self.layout.runs
         self.rows = np.concatenate([np.arange(bounds[r], bounds[r + 1]) for r in self.runs])
-        self.dataset = Dataset(dataset.path, dataset.manifest, self.rows)
+        self.dataset = Dataset(dataset.path, dataset.manifest, self.rows, dataset.image)
         self.loose = any(part.loose for part in self.table.parts)
         self.labelled = bool((self.table.columns.label[self.rows] != NO_LABEL).all())
 
