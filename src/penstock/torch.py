@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict
+from typing import Any, ParamSpec, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,9 @@ except ModuleNotFoundError:
     raise MissingExtraError("torch", "torch") from None
 
 from torch.utils import _pytree as pytree
+from typing_extensions import Unpack  # torch needs it too
 
 from penstock.serve.device import prefetch_to_device
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 __all__ = ["Loader", "fast_collate", "prefetch_to_device"]
 

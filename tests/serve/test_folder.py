@@ -514,3 +514,19 @@ def test_a_folder_that_was_taken_for_something_else_can_be_indexed_as_images(
             Loader(folder, 1)
     penstock.index_dataset(root, format="folder", out=tmp_path / "out")
     assert len(penstock.open_dataset(tmp_path / "out")) == 2
+
+
+def test_what_lies_above_a_link_is_above_its_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_pictures(tmp_path / "real" / "in", count=3)
+    write_pictures(tmp_path / "in", count=1)
+    (tmp_path / "real" / "deep").mkdir()
+    (tmp_path / "link").symlink_to("real/deep")
+    penstock.pack_dataset(tmp_path / "real" / "in", tmp_path / "real" / "out")
+    monkeypatch.chdir(tmp_path)
+    for name in ("in", "out"):
+        path = Path("link/..") / name
+        assert len(Loader(path, 1, transform=[CenterCrop(8)])) == 3
+        assert len(open_dataset(path)) == 3
+    assert len(penstock.open_source("link/../in").names) == 3

@@ -696,6 +696,7 @@ def test_a_state_of_another_picture_is_refused(tmp_path: Path) -> None:
     Loader(dataset, 2).load_state_dict(state)
     with pytest.raises(ValueError, match="another loader"):
         Loader(dataset.choose_image("depth.jpg"), 2).load_state_dict(state)
+    Loader(dataset.choose_image("jpg"), 2).load_state_dict(state)
 
 
 @pytest.mark.parametrize("steps", [[Resize((8, 8))], [lambda image: image.resize((8, 8))]])

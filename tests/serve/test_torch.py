@@ -110,6 +110,7 @@ def test_all_options_are_typed_and_shown() -> None:
     for name in ("source", "batch_size", "return"):
         del options[name]
     assert get_type_hints(Options) == options
+    assert "options" in get_type_hints(Loader.__init__), "those who ask at run time get an answer"
 
 
 def test_frameworks_find_what_they_look_for(packed: Path) -> None:

@@ -60,9 +60,9 @@ def open_source(
     """
     if format is not None and format not in OPENERS:
         raise ValueError(f"format is {format!r}; it must be one of {', '.join(OPENERS)}")
-    path = os.path.abspath(path)
+    path = Path(path).absolute()  # not abspath, which takes `link/..` wrongly
     if listing is not None:
-        listing = os.path.abspath(listing)
+        listing = Path(listing).absolute()
         frames = format == "frames" or (format is None and is_frame_listing(Path(listing)))
         return (open_frames if frames else open_listing)(listing, root=path)
     name, place = (format, path) if format is not None else find_format(path)

@@ -33,7 +33,7 @@ _ROW = "__row__"
 
 def open_indexed(path: str | os.PathLike[str]) -> Dataset:
     """The data set whose manifest is in the folder `path`, or is `path`. Reads the manifest and no more."""
-    path = Path(os.path.abspath(path))
+    path = Path(path).absolute()  # not abspath, which takes `link/..` wrongly
     if path.name == MANIFEST:
         path = path.parent
     if not path.exists():

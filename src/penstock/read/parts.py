@@ -37,7 +37,8 @@ class Table:
             pictures = _find_pictures(dataset, images)
             if image:
                 _check_pictures(dataset, index, pictures)
-            self.keys += digest_keys(index) + (dataset.image or "").encode()
+            chosen = [] if pictures == picture_fields(images) else pictures
+            self.keys += digest_keys(index) + "".join(chosen).encode()
             if pictures != images:
                 self.pictures.update(pictures)
             self.parts += _parts_of(dataset, start, pictures)

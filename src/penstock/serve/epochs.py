@@ -165,7 +165,9 @@ def _check_equal(loaded: dict[str, Any], mine: dict[str, Any]) -> None:
         if value != mine[name]
     ]
     if loaded["data"] != mine["data"]:
-        differing.append("it was taken with other samples, or with the same packed in another way")
+        differing.append(
+            "it was taken with other samples, with other images of them, or with the same packed in another way"
+        )
     elif loaded["selection"] != mine["selection"]:
         differing.append("it was taken with another subset, other weights or another mixture")
     if differing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from operator import index
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.pack.checks import read_whole
@@ -90,7 +91,7 @@ class Loader:
         threads: for rendering; as many as cores unless given. prefetch: how many batches to keep ready.
         """
         if isinstance(source, (str, os.PathLike)):
-            source = os.path.abspath(source)
+            source = Path(source).absolute()  # not abspath, which takes `link/..` wrongly
         self._arguments = {
             name: value for name, value in locals().items() if name not in ("self", "__class__")
         }
