@@ -396,3 +396,15 @@ def test_classes_of_one_name_are_not_merged(tmp_path: Path, to: str) -> None:
     birds = ["crane", "tern", "crane"]
     with pytest.raises(PackError, match="two classes are called 'crane'"):
         export_samples([Sample("a", {"jpg": b""}, 2)], tmp_path / "out", to=to, classes=birds)
+
+
+def test_places_that_cannot_be_taken_are_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(PackError, match="loop: "):
+        export_samples([], tmp_path / "loop", to="folder")
+    (tmp_path / "mounted").mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "mounted")
+    with pytest.raises(PackError, match="a mount point cannot be replaced"):
+        export_samples([], tmp_path / "mounted", to="folder")

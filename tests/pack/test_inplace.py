@@ -8,14 +8,16 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import penstock
 from formats.making import photos, write_tar
+from images import encode
 from penstock.errors import PackError, SourceError
 from penstock.pack.durable import write_durable
-from trees import full_at
+from trees import file_bytes, full_at
 
 
 def expected_samples(folder: Path) -> list[tuple[str, dict[str, str]]]:
@@ -239,7 +241,7 @@ def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(
 
 def test_a_full_disk_is_an_error_that_names_the_index_and_leaves_nothing(tmp_path: Path) -> None:
     tar = tar_of(tmp_path / "a.tar", "x", "y")
-    with full_at(100), pytest.raises(OSError, match=str(tmp_path / "index" / "a.arrow")):
+    with full_at(100), pytest.raises(OSError, match=str(tmp_path / "index" / ".a.arrow")):
         penstock.index_dataset(tar, out=tmp_path / "index")
     assert list(tmp_path.iterdir()) == [tar]
 
@@ -265,3 +267,52 @@ def test_two_writers_of_a_file_do_not_share_its_temporary(
     monkeypatch.setattr(os, "replace", be_late)
     write_durable(path, b"first")
     assert path.read_bytes() == b"first" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["tars", "files"])
+def test_an_index_that_cannot_be_made_leaves_the_one_before(tmp_path: Path, kind: str) -> None:
+    good = {"0.jpg": encode(8, 8), "0.cls": b"0"}
+    if kind == "tars":
+        for name in "ab":
+            write_tar(tmp_path / f"{name}.tar", {f"{name}{k}": v for k, v in good.items()})
+    else:
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in/0.jpg").write_bytes(encode(8, 8))
+    penstock.index_dataset(tmp_path)
+    before = file_bytes(tmp_path)
+    (tmp_path / "penstock.json").unlink()
+
+    def stop(progress: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        penstock.index_dataset(tmp_path, watcher=stop)
+    assert file_bytes(tmp_path) == {k: v for k, v in before.items() if k != "penstock.json"}
+    penstock.index_dataset(tmp_path)
+    assert file_bytes(tmp_path) == before
+
+
+def test_a_list_of_what_was_left_out_goes_when_nothing_is(tmp_path: Path) -> None:
+    (tmp_path / "0.jpg").write_bytes(encode(8, 8))
+    (tmp_path / "l.csv").write_text("path,label\n0.jpg,0\n1.jpg,1\n")
+    penstock.index_dataset(tmp_path / "l.csv", out=tmp_path / "out", on_error="skip")
+    assert (tmp_path / "out" / "rejected.jsonl").exists()
+    (tmp_path / "1.jpg").write_bytes(encode(8, 8))
+    (tmp_path / "out" / "penstock.json").unlink()
+    penstock.index_dataset(tmp_path / "l.csv", out=tmp_path / "out", on_error="skip")
+    assert not (tmp_path / "out" / "rejected.jsonl").exists()
+
+
+def test_a_disk_that_fills_up_with_the_manifest_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_tar(
+        tmp_path / "a.tar", {"0.jpg": encode(8, 8), "0.cls": b"0", "1.jpg": b"", "1.cls": b"x"}
+    )
+    monkeypatch.setattr("penstock.pack.target.write_manifest", fill)
+    with pytest.raises(OSError, match="No space"):
+        penstock.index_dataset(tmp_path / "a.tar", out=tmp_path / "out", on_error="skip")
+    assert not (tmp_path / "out").exists()

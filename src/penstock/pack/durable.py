@@ -63,7 +63,12 @@ def new_place(out: Path) -> Iterator[Path]:
     """
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise PackError(f"{out}: exists already; choose another name")
-    out = out.resolve()  # behind a link lies the empty folder whose place is taken
+    try:
+        out = out.resolve()  # behind a link lies the empty folder whose place is taken
+    except (OSError, RuntimeError) as error:  # a link to itself
+        raise PackError(f"{out}: {error}") from None
+    if out.is_mount():
+        raise PackError(f"{out}: a mount point cannot be replaced; choose a folder in it")
     out.parent.mkdir(parents=True, exist_ok=True)
     place = temporary_name(out)
     if place.exists():

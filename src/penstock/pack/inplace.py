@@ -36,10 +36,10 @@ from penstock.pack.describe import ImageNote, describe_image, describe_sample, d
 from penstock.pack.index import IndexBuilder, check_column_names
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
-from penstock.pack.manifest import Manifest, record_file, write_manifest
+from penstock.pack.manifest import Manifest, record_file
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
-from penstock.pack.rejected import Rejected, write_rejected
+from penstock.pack.rejected import Rejected
 from penstock.pack.shard import ShardResult, assemble_manifest
 from penstock.pack.target import Target, open_target
 from penstock.sample import is_image_field, is_video_field
@@ -98,7 +98,7 @@ def index_source(
         rejected = [(source.names[i], reason) for i, reason in sorted(job.rejected)]
         if rejected and (on_error == "raise" or not any(r.record.samples for r in results)):
             raise _refusal(rejected, len(source.names), on_error)
-        return _finish(results, source.root, target.folder, source.classes, rejected)
+        return _finish(results, source.root, target, source.classes, rejected)
 
 
 def _refusal(rejected: Rejected, total: int, on_error: str) -> PackError:
@@ -159,16 +159,15 @@ def _prepare(out: str | os.PathLike[str] | None, root: Path) -> Path:
 def _finish(
     results: list[ShardResult],
     root: Path,
-    target: Path,
+    target: Target,
     classes: Sequence[str] | None,
     rejected: Rejected,
 ) -> Manifest:
-    write_rejected(target, rejected)
-    same = root.resolve() == target.resolve()
+    same = root.resolve() == target.folder.resolve()
     manifest = assemble_manifest(
         results, classes=classes, root="." if same else str(root.resolve())
     )
-    write_manifest(manifest, target / MANIFEST)
+    target.publish(manifest, rejected)
     return manifest
 
 
@@ -206,7 +205,7 @@ def _index_tars(
                 raise _refusal(rejected, len(rejected), on_error)
             raise SourceError(f"{tars[0]}: no samples in the {len(tars)} tars from this one on")
         check_no_archives(tars[0], (field for part in parts for field in part.shard.fields))
-        return _finish([part.shard for part in parts], root, target.folder, None, rejected)
+        return _finish([part.shard for part in parts], root, target, None, rejected)
 
 
 def _check_keys(tars: list[Path], parts: list[_TarPart]) -> None:

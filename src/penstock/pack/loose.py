@@ -14,12 +14,9 @@ from penstock.formats.files import MISSING, ImageFiles
 from penstock.formats.names import printable
 from penstock.pack.describe import describe_image
 from penstock.pack.index import IndexBuilder
-from penstock.pack.manifest import NAME as MANIFEST
-from penstock.pack.manifest import Manifest, write_manifest
+from penstock.pack.manifest import Manifest
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
-from penstock.pack.rejected import NAME as REJECTED
-from penstock.pack.rejected import write_rejected
 from penstock.pack.shard import ShardResult, assemble_manifest
 from penstock.pack.target import open_target
 
@@ -54,9 +51,6 @@ def index_files(
                 progress.add(1, int(source.sizes[row]))
             return target.write(index, f"files-{start // _ROWS:06d}", None)
 
-        if missing:
-            target.files.append(folder / REJECTED)
-            write_rejected(folder, [(name, f"no such file below {root}") for name in missing])
         results = run_parts(index_part, range(0, len(source.names), _ROWS))
         manifest = assemble_manifest(
             results,
@@ -68,7 +62,7 @@ def index_files(
             },
         )
         manifest = replace(manifest, bytes=int(source.sizes.sum()))
-        write_manifest(manifest, folder / MANIFEST)
+        target.publish(manifest, [(name, f"no such file below {root}") for name in missing])
     return manifest
 
 

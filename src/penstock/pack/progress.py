@@ -53,9 +53,9 @@ def open_bar(what: str) -> Iterator[Draw | None]:
     from rich.console import Console
 
     columns = (
-        rich_progress.TextColumn("{task.description}"),
+        rich_progress.TextColumn("{task.description}", markup=False),
         rich_progress.BarColumn(),
-        rich_progress.TextColumn("{task.fields[note]}"),
+        rich_progress.TextColumn("{task.fields[note]}", markup=False),
         rich_progress.TimeRemainingColumn(),
     )
     console = Console(stderr=True)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.pack.describe import Described, shard_fields
-from penstock.pack.durable import temporary_name, write_durable
+from penstock.pack.durable import named_if_full, temporary_name, write_durable
 from penstock.pack.index import IndexBuilder, encode_index, field_names
 from penstock.pack.manifest import FileRecord, Manifest, ShardRecord
 from penstock.pack.tar import END, member_header, padding
@@ -85,10 +85,11 @@ def write_shard(
     temporary, index = temporary_name(path), IndexBuilder(columns)
     file = _HashedFile(temporary)
     try:
-        for described in samples:
-            _write_sample(file, index, path.name, described)
-        file.write(END)
-        digest = file.finish() if len(index) else ""
+        with named_if_full(path):
+            for described in samples:
+                _write_sample(file, index, path.name, described)
+            file.write(END)
+            digest = file.finish() if len(index) else ""
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.errors import PackError
+from penstock.pack.durable import sync_folder
 from penstock.pack.index import IndexBuilder, is_index
-from penstock.pack.manifest import FileRecord
+from penstock.pack.manifest import NAME as MANIFEST
+from penstock.pack.manifest import FileRecord, Manifest, write_manifest
+from penstock.pack.rejected import NAME as REJECTED
+from penstock.pack.rejected import Rejected, write_rejected
 from penstock.pack.shard import ShardResult, write_index
 
 
@@ -18,30 +24,43 @@ class Target:
     """A folder for index and manifest, and what was made there."""
 
     folder: Path
-    files: list[Path] = field(default_factory=list)
-    folders: list[Path] = field(default_factory=list)
+    _written: list[tuple[Path, Path]] = field(default_factory=list)  # (temporary name, name)
+    _files: list[Path] = field(default_factory=list)
+    _folders: list[Path] = field(default_factory=list)
 
     def write(self, index: IndexBuilder, stem: str, data: FileRecord | None) -> ShardResult:
-        """Writes an index. What lies there already is replaced only if it is an index of ours."""
+        """Writes an index, for `publish` to name. What lies there already must be an index of ours."""
         path = self.folder / f"{stem}.arrow"
         if path.exists() and not is_index(path):
             raise PackError(
                 f"{path}: exists and is not an index; move it away, or index with --out"
             )
         self.make_folder(path.parent)
-        self.files.append(path)
-        return write_index(index, path, data, f"{stem}.arrow")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+        self._written.append((temporary, path))
+        return write_index(index, temporary, data, f"{stem}.arrow")
+
+    def publish(self, manifest: Manifest, rejected: Rejected) -> None:
+        """Gives the indexes their names, in place of older ones; with the manifest the data set exists."""
+        names = [path for _, path in self._written]
+        self._files += [p for p in (*names, self.folder / REJECTED) if not p.exists()]
+        for temporary, path in self._written:
+            os.replace(temporary, path)
+        for folder in {path.parent for path in names}:
+            sync_folder(folder)
+        write_rejected(self.folder, rejected)
+        write_manifest(manifest, self.folder / MANIFEST)
 
     def make_folder(self, folder: Path) -> None:
         """Makes a folder, and those above it, unless they are there."""
-        self.folders += [place for place in (folder, *folder.parents) if not place.exists()]
+        self._folders += [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
 
     def undo(self) -> None:
-        """Removes the files that were written and the folders that were made, unless others use them."""
-        for path in self.files:
+        """Removes the files that were not there before and the folders that were made, unless others use them."""
+        for path in (*self._files, *(temporary for temporary, _ in self._written)):
             path.unlink(missing_ok=True)
-        for folder in sorted(self.folders, reverse=True):
+        for folder in sorted(self._folders, reverse=True):
             with suppress(OSError):  # not empty, or gone already
                 folder.rmdir()
 

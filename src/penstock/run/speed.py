@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from penstock.pack.progress import DRAW_EVERY, Draw, open_bar
+from penstock.run.checks import check_count
 from penstock.run.stage import Items, Length
 
 
@@ -63,7 +64,7 @@ class Speed:
         return self.stages[-1].megabytes_per_second
 
     def __str__(self) -> str:
-        width = max(len(row.stage) for row in self.stages)
+        width = max(len("up to and with"), *(len(row.stage) for row in self.stages))
         lines = [
             f"{'up to and with':{width}}  {'items/s':>10}  {'MB/s':>10}  {'µs/item':>10}  items"
         ]
@@ -82,6 +83,7 @@ def measure_stages(
     flows: Sequence[tuple[str, Iterable[Any]]], size: int, warmup: int, progress: bool
 ) -> Speed:
     """Measure `size` items of each flow after `warmup` items that do not count."""
+    size, warmup = check_count("size", size, 1), check_count("warmup", warmup, 0)
     return Speed(tuple(_measure(name, flow, size, warmup, progress) for name, flow in flows))
 
 
