@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,77 @@ from penstock.workbench.probe.classify import DECODE, PYTHON
 from penstock.workbench.probe.process import Process
 
 
-@pytest.mark.parametrize("worker", [True, False])
+def pause(process: Process, monkeypatch: pytest.MonkeyPatch, then: float | None = None) -> float:
+    """The switch interval during a pause, in which the program may set it."""
+    during: list[float] = []
+
+    def wait(_: float) -> bool:
+        during.append(sys.getswitchinterval())
+        if then is not None:
+            sys.setswitchinterval(then)
+        return False
+
+    monkeypatch.setattr(process._end, "wait", wait)
+    process._pause()
+    return during[0]
+
+
+@pytest.fixture
+def usual() -> Iterator[float]:
+    interval = sys.getswitchinterval()
+    yield interval
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("prompt", [True, False])
 def test_a_look_that_had_to_wait_is_believed_where_the_gil_is_let_go_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prompt: bool, usual: float
 ) -> None:
-    process, usual = Process(str(tmp_path)), sys.getswitchinterval()
-    monkeypatch.setattr("threading.active_count", lambda: 3)
+    process = Process(str(tmp_path))
     monkeypatch.setattr(process, "_read_state", lambda: "R")
-    process.worker = worker
+    process._prompt = prompt
     process._count(DECODE, "train.py:load", late=False)
     process._count(DECODE, "train.py:load", late=True)
-    assert process.kinds == ({DECODE: 2} if worker else {DECODE: 1, PYTHON: 1})
-    during: list[float] = []
-    monkeypatch.setattr(process._end, "wait", lambda _: during.append(sys.getswitchinterval()))
+    assert process.kinds == ({DECODE: 2} if prompt else {DECODE: 1, PYTHON: 1})
+    assert (pause(process, monkeypatch) < usual) == prompt
+    assert sys.getswitchinterval() == usual
+
+
+@pytest.mark.parametrize(("worker", "threads"), [(False, 2), (True, 3)])
+def test_threads_of_the_program_are_not_made_to_take_turns_more_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: bool, threads: int
+) -> None:
+    process = Process(str(tmp_path))
+    process.worker = worker
+    monkeypatch.setattr("threading.active_count", lambda: threads)
+    assert process._is_alone()
+    monkeypatch.setattr("threading.active_count", lambda: threads + 1)
+    assert not process._is_alone()
+
+
+def test_a_switch_interval_that_the_program_sets_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual: float
+) -> None:
+    process = Process(str(tmp_path))
+    process._prompt = True
+    pause(process, monkeypatch, then=0.05)
+    assert sys.getswitchinterval() == pytest.approx(0.05)
+    assert not process._is_alone(), "it is left alone from then on"
+
+
+def test_a_forked_child_has_the_switch_interval_of_its_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual: float
+) -> None:
+    process = Process(str(tmp_path))
+    process._prompt = True
+    monkeypatch.setattr(process, "begin", lambda: None)
+    seen: list[float] = []
+
+    def fork(_: float) -> bool:
+        process.begin_forked()  # as in a child that begins within the pause
+        seen.append(sys.getswitchinterval())
+        return False
+
+    monkeypatch.setattr(process._end, "wait", fork)
     process._pause()
-    assert (during[0] < usual) == worker and sys.getswitchinterval() == usual
+    assert seen == [usual]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.workbench.probe.timeline import FIRST, KINDS, WAIT
+from penstock.workbench.probe.timeline import FIRST, KINDS, STARTUP, WAIT
 from penstock.workbench.watch.record import System, Watched, combine
 
 SYSTEM = System(2, 10.0, 0.1, 0.0, 1 << 30, 3, 8 << 30)
@@ -64,3 +64,18 @@ def test_a_loop_without_a_last_word_was_cut_short() -> None:
     worker = make_record(1, 4, worker=True, ended=False)
     assert not put_together([make_record(0, 10, loaders=[make_epoch(5)]), worker]).cut_short
     assert put_together([make_record(0, 10, loaders=[make_epoch(5)], ended=False)]).cut_short
+
+
+def test_python_that_runs_in_the_loop_itself_is_not_taken_for_waiting_threads() -> None:
+    own = make_epoch(5, kind="penstock Loader", read_seconds=0.1, render_seconds=2.0)
+    looks = {"kinds": {"Python": 70, "idle": 30}, "places": {"Python train.py:f": 70}}
+    watched = put_together([make_record(0, 10, loaders=[own], **looks)])
+    assert watched.work == {"Python": 0.7, "idle": 0.3}
+    assert watched.places == (("Python train.py:f", 0.7),)
+    looks = {"kinds": {"Python": 10, "idle": 90}, "places": {}}
+    assert "decode" in put_together([make_record(0, 10, loaders=[own], **looks)]).work
+
+
+def test_all_is_startup_where_no_loader_was_used() -> None:
+    spans = put_together([make_record(1, 9)]).spans
+    assert (spans[STARTUP], sum(spans.values())) == (10.0, 10.0)

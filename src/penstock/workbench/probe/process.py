@@ -49,6 +49,8 @@ class Process:
         self.places: Counter[str] = Counter()
         self.worker = False
         self._prompt = False
+        self._may_prompt = True
+        self._usual: float | None = None  # the switch interval to give back
         self._cost = 0.0
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -63,6 +65,7 @@ class Process:
 
     def begin_forked(self) -> None:
         """The same in a child: what the parent did is not the child's."""
+        self._give_back()
         self._reset()
         self.begin()
 
@@ -113,6 +116,7 @@ class Process:
             seen = self._look()  # before anything that lets the GIL go, and with it the main thread
             if seen is not None:
                 self._count(*seen, late=late)
+            self._prompt = seen is not None and self._is_alone()
             self._cost = time.thread_time()
             if number % _WRITE_EVERY == 0:
                 self.write()
@@ -122,12 +126,27 @@ class Process:
         """Waits until the next look is due; whether that is never."""
         if not self._prompt:
             return self._end.wait(PERIOD)
-        usual = sys.getswitchinterval()
+        self._usual = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH)
         try:
             return self._end.wait(PERIOD)
         finally:
-            sys.setswitchinterval(usual)  # nor is the look itself to be interrupted
+            self._give_back()  # nor is the look itself to be interrupted
+
+    def _give_back(self) -> None:
+        """The switch interval is as it was; one that the program has set meanwhile stays, from then on."""
+        if self._usual is None:
+            return
+        if abs(sys.getswitchinterval() - _SWITCH) < _SWITCH / 10:
+            sys.setswitchinterval(self._usual)
+        else:
+            self._may_prompt = False
+        self._usual = None
+
+    def _is_alone(self) -> bool:
+        """Whether the program has no threads of its own here, which would take turns more often."""
+        expected = 3 if self.worker else 2  # torch's workers send batches by a thread
+        return self._may_prompt and threading.active_count() <= expected
 
     def _look(self) -> tuple[str, str] | None:
         """What the main thread is doing, and where; None if it is not loading."""
@@ -148,8 +167,6 @@ class Process:
         self.kinds[kind] += 1
         if kind != IDLE:
             self.places[f"{kind} {place}"] += 1
-            # Only where the user has no threads of his own, which would take turns more often.
-            self._prompt = self.worker or threading.active_count() == 2
 
     def _read_state(self) -> str:
         """The letter that /proc gives the main thread: D waits for a disk."""

@@ -170,6 +170,8 @@ def _about_penstock(
 
 
 def _about_start(watched: Watched) -> Finding | None:
+    if not watched.loops:
+        return None
     start, rest = (watched.spans[kind] for kind in (STARTUP, BETWEEN))
     says = (
         f"Outside the loop: {start:.1f} s until a loader was used, {watched.starting:.1f} s to start loading and for "

@@ -164,7 +164,9 @@ def combine(
     main = max(loops, key=_loop_seconds, default=None)
     timeline = empty if main is None else main["timeline"]
     spans = {kind: float(timeline["totals"].get(kind, 0.0)) for kind in KINDS}
-    if main is not None:  # before the interpreter was there, and after it had told its last
+    if main is None:
+        spans[STARTUP] = end - begin
+    else:  # before the interpreter was there, and after it had told its last
         spans[STARTUP] += max(0.0, timeline["begin"] - begin)
         spans[BETWEEN] += max(0.0, end - main["end"])
     workers = [record for record in records if record["worker"]]
@@ -228,7 +230,7 @@ def _share_work(
     total = max(sum(kinds.values()), 1)
     shares = {kind: count / total for kind, count in kinds.most_common()}
     rendering = [loader for loader in seen if loader.kind.startswith("penstock")]
-    if rendering and (not workers or shares.get("idle", 0.0) > _MOSTLY):
+    if rendering and (not kinds or shares.get("idle", 0.0) > _MOSTLY):
         return _share_threads(rendering, main), ()  # its threads are what there is to look at
     return shares, tuple((place, count / total) for place, count in places.most_common(8))
 
