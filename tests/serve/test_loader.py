@@ -519,7 +519,7 @@ def test_a_mixture_opens_paths_as_a_loader_does(packed: Path, folder: Path) -> N
 
 
 def test_a_mixture_is_as_long_as_its_epochs_and_has_the_classes_that_all_have(
-    packed: Path, tmp_path: Path
+    packed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     from trees import make_folder
 
@@ -528,7 +528,9 @@ def test_a_mixture_is_as_long_as_its_epochs_and_has_the_classes_that_all_have(
     assert (len(mixture), len(Loader(mixture, 8, transform=CROP).dataset)) == (122, 122)
     assert len(Mixture([packed, packed], [3, 1], samples=40)) == 40
     assert mixture.classes == penstock.open_dataset(packed).classes
+    assert not caplog.records
     assert Mixture([packed, tmp_path / "other"], [3, 1]).classes is None
+    assert "a label does not mean the same in all" in caplog.text
 
 
 def test_a_mixture_has_weights_of_its_own(packed: Path) -> None:

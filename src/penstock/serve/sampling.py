@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from penstock.read.dataset import Dataset
 from penstock.read.folder_cache import open_dataset
 from penstock.read.parts import Table
 
+_log = logging.getLogger("penstock")
 Weights = ArrayLike | Literal["balanced"] | None
 
 
@@ -47,6 +49,10 @@ class Mixture:
         if samples is not None and samples < 1:
             raise ValueError(f"samples is {samples}; an epoch has at least 1")
         self.datasets = tuple(map(_open_whole, datasets))
+        if self.classes is None and all(dataset.classes for dataset in self.datasets):
+            _log.warning(
+                "mixed data sets have other classes: a label does not mean the same in all"
+            )
         self.weights, self.samples = weights, samples
 
     def __len__(self) -> int:

@@ -145,8 +145,9 @@ class Process:
 
     def _is_alone(self) -> bool:
         """Whether the program has no threads of its own here, which would take turns more often."""
-        expected = 3 if self.worker else 2  # torch's workers send batches by a thread
-        return self._may_prompt and threading.active_count() <= expected
+        own = [t for t in threading.enumerate() if not t.name.startswith("penstock")]
+        expected = 2 if self.worker else 1  # torch's workers send batches by a thread
+        return self._may_prompt and len(own) <= expected
 
     def _look(self) -> tuple[str, str] | None:
         """What the main thread is doing, and where; None if it is not loading."""
