@@ -8,6 +8,7 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -172,13 +173,20 @@ def test_a_restarted_sender_goes_on_where_the_receiver_is(address: str) -> None:
     assert 5 <= sender.join() <= 7
 
 
-def test_a_restarted_sender_counts_from_where_it_went_on(address: str) -> None:
+@contextmanager
+def receive_first(address: str) -> Iterator[Iterator[Any]]:
+    """A pass that has received item 0 of a sender called `reader-1`, which says no more."""
     received = iter(Flow.receive(address))
     with zmq.Context() as context, context.socket(zmq.DEALER) as first:
         first.connect(address)
         first.send_multipart([b"H", b"reader-1"])
         first.send_multipart([b"I", *encode_item(0)])
         assert next(received) == 0
+        yield received
+
+
+def test_a_restarted_sender_counts_from_where_it_went_on(address: str) -> None:
+    with receive_first(address) as received:
         sender = Sender(Flow.of([0, 1, 2, object()]), address, name="reader-1")
         with pytest.raises(WorkerError, match="item 3 cannot be sent"):
             list(received)
@@ -187,12 +195,7 @@ def test_a_restarted_sender_counts_from_where_it_went_on(address: str) -> None:
 
 def test_a_named_sender_of_several_receivers_begins_anew(address: str, tmp_path: Any) -> None:
     other = f"ipc://{tmp_path}/second"
-    received = iter(Flow.receive(address))
-    with zmq.Context() as context, context.socket(zmq.DEALER) as first:
-        first.connect(address)
-        first.send_multipart([b"H", b"reader-1"])
-        first.send_multipart([b"I", *encode_item(0)])
-        assert next(received) == 0
+    with receive_first(address) as received:
         sender = Sender(Flow.of(range(5)), address, other, name="reader-1")
         got = [list(received), list(Flow.receive(other))]
         assert (got, sender.join()) == ([[0, 1, 2, 3, 4], []], 5)

@@ -364,12 +364,13 @@ def test_a_pass_leaves_no_descriptor_open(flow: Flow) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_a_process_in_the_middle_of_work_is_ended_by_sigterm() -> None:
+def end_in_the_middle(prepare: Callable[[int], object]) -> bytes:
+    """What a process says when its pass is closed in the middle of work; `prepare` gets where to say it."""
     reader, writer = os.pipe()
 
     def work(n: int) -> int:
         if n:
-            signal.signal(signal.SIGTERM, lambda *_: os._exit(os.write(writer, b"ended")))
+            prepare(writer)
             os.write(writer, b"begun")
             signal.pause()
         return n
@@ -380,28 +381,23 @@ def test_a_process_in_the_middle_of_work_is_ended_by_sigterm() -> None:
     with open(reader, "rb") as said:
         assert said.read(5) == b"begun"
         passed.close()
-        assert said.read() == b"ended"
+        return said.read()
+
+
+def test_a_process_in_the_middle_of_work_is_ended_by_sigterm() -> None:
+    def say(writer: int) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(os.write(writer, b"ended")))
+
+    assert end_in_the_middle(say) == b"ended"
 
 
 def test_a_process_that_does_not_heed_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ignore(_: int) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.alarm(10)  # so that it does not outlive a test that fails
+
     monkeypatch.setattr("penstock.run.child.GRACE", 0.05)
-    reader, writer = os.pipe()
-
-    def work(n: int) -> int:
-        if n:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            signal.alarm(10)  # so that it does not outlive a test that fails
-            os.write(writer, b"begun")
-            signal.pause()
-        return n
-
-    passed = iter(Flow.of(range(2)).map(work).in_process(start="fork"))
-    next(passed)
-    os.close(writer)
-    with open(reader, "rb") as said:
-        assert said.read(5) == b"begun"
-        passed.close()
-        assert said.read() == b""
+    assert end_in_the_middle(ignore) == b""
 
 
 def test_an_exception_that_comes_out_of_its_pickle_as_another_is_no_cause() -> None:

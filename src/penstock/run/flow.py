@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,9 @@ from penstock.run.combine import Choose, Concat, Interleave, Mix, Zip, check_wei
 from penstock.run.describe import Description, Row, format_length
 from penstock.run.extent import Cache, FixedSize, Repeat, Take
 from penstock.run.fields import Field, FieldFunction, Select
-from penstock.run.interrupts import run_undisturbed
 from penstock.run.map import Map, OnError
 from penstock.run.order import Filter, Shard, Shuffle
-from penstock.run.place import Pass, Place, check_process
+from penstock.run.place import Pass, Place, give_items
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
@@ -246,8 +245,7 @@ class Flow:
         processes = check_count("processes", processes, 1)
         room = max(1, check_count("buffer", buffer, 1) // processes)
         if processes == 1:
-            stages = (flow._stage for flow in self._walk())
-            once = {id(stage): stage for stage in stages if isinstance(stage, OnceSource)}
+            once = {id(stage): stage for stage in self._stages() if isinstance(stage, OnceSource)}
             return self._then(InProcess(room, start, tuple(once.values())))
         self._check_repeatable("shared out among processes")
         shares = [InProcess(room, start, share=(rank, processes)) for rank in range(processes)]
@@ -268,19 +266,12 @@ class Flow:
     # Iterating, measuring, saving
 
     def __iter__(self) -> Iterator[Any]:
-        return self._count(self._place.begin())
+        return self._give(self._place.begin())
 
-    def _count(self, begun: Pass) -> Generator[Any, None, None]:
-        items = self._open(At(begun.epoch, begun.position))
-        places = {flow._stage.place for flow in self._walk()}
-        process = None if places == {Stage.place} else os.getpid()
-        try:
-            for item in items:
-                begun.position += 1
-                yield item
-                check_process(process)
-        finally:
-            run_undisturbed(items.close)
+    def _give(self, begun: Pass) -> Items:
+        return give_items(
+            lambda: self._open(At(begun.epoch, begun.position)), begun, self._stages()
+        )
 
     def length(self) -> Length:
         """The exact number of items of a pass, `math.inf`, or None where it depends on the data."""
@@ -348,7 +339,7 @@ class Flow:
         To `x.lmdb` in tensorpack's layout, to any other path as a data set that `Loader` reads too;
         `classes` are the names of its labels. Both are for `Flow.load`.
         """
-        items, named = self._count(Pass(self.epoch)), f"saving {os.fspath(path)}"
+        items, named = self._give(Pass(self.epoch)), f"saving {os.fspath(path)}"
         with watched(items, named, self.length(), progress) as shown:
             return save_items(shown, path, shard_size, classes)
 
@@ -383,13 +374,16 @@ class Flow:
             yield from flow._walk()
         yield self
 
+    def _stages(self) -> list[Stage]:
+        return [flow._stage for flow in self._walk()]
+
     def _signature(self) -> str:
-        return " → ".join(flow._stage.name for flow in self._walk())
+        return " → ".join(stage.name for stage in self._stages())
 
     def _check_repeatable(self, what: str = "resumed") -> None:
-        for flow in self._walk():
-            if reason := flow._stage.unrepeatable:
-                raise ValueError(f"this flow cannot be {what}: {flow._stage.name}: {reason}")
+        for stage in self._stages():
+            if stage.unrepeatable:
+                raise ValueError(f"this flow cannot be {what}: {stage.name}: {stage.unrepeatable}")
 
 
 def check_flows(flows: tuple[Flow, ...]) -> tuple[Flow, ...]:

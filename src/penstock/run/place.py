@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.run.stage import At
+from penstock.run.interrupts import run_undisturbed
+from penstock.run.stage import At, Items, Stage
 
 
 @dataclass
@@ -49,10 +51,21 @@ class Place:
         return begun
 
 
-def check_process(process: int | None) -> None:
-    """Refuses to go on with a pass of `process` in a fork of it; None: all of the pass was copied.
+def give_items(open_items: Callable[[], Items], begun: Pass, stages: Sequence[Stage]) -> Items:
+    """The items of a pass, counted.
 
-    Its threads are not here, and the items of its processes are the parent's.
+    A pass with threads or processes is refused in a fork: its threads are not there, and the items of its
+    processes are the parent's. One without them was copied as it is.
     """
-    if process is not None and os.getpid() != process:
-        raise RuntimeError("this iterator belongs to the parent process: call iter(flow) anew")
+    is_copied = all(stage.place == Stage.place for stage in stages)
+    items, process = open_items(), os.getpid()
+    try:
+        for item in items:
+            begun.position += 1
+            yield item
+            if not is_copied and os.getpid() != process:
+                raise RuntimeError(
+                    "this iterator belongs to the parent process: call iter(flow) anew"
+                )
+    finally:
+        run_undisturbed(items.close)
