@@ -18,7 +18,7 @@ from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.shrink import Shrink
 from penstock.pack.verify import Problem, verify_dataset
 from penstock.read.dataset import Dataset
-from penstock.read.folder_cache import open_dataset
+from penstock.read.opening import open_dataset
 from penstock.run.flow import Flow
 from penstock.sample import Sample
 from penstock.serve.batch import Batch

@@ -21,8 +21,8 @@ from penstock import Loader
 from penstock.errors import DecodeError, SourceError
 from penstock.formats.files import ImageFiles
 from penstock.pack.manifest import Manifest
-from penstock.read import folder_cache
-from penstock.read.folder_cache import open_dataset
+from penstock.read import opening
+from penstock.read.opening import open_dataset
 from penstock.sample import Sample
 from penstock.transforms import CenterCrop, RandomResizedCrop, Resize
 
@@ -83,8 +83,8 @@ def test_a_loader_keeps_its_index_when_the_folder_gets_another(
     assert sum(len(batch.rows) for batch in loader) == 9
     assert loader.stats().error_count == 1
     # what nobody works with any more goes when the next is made
-    while folder_cache._held:
-        os.close(folder_cache._held.popitem()[1])
+    while opening._held:
+        os.close(opening._held.popitem()[1])
     next(path for path in sorted(root.rglob("*")) if path.is_file()).unlink()
     Loader(root, 4, transform=[RandomResizedCrop(16)])
     assert len([path for path in (tmp_path / "cache").iterdir() if path.is_dir()]) == 1
@@ -113,7 +113,7 @@ def test_what_is_written_anew_at_the_same_size_is_indexed_anew(tmp_path: Path, k
 def test_others_have_to_wait_while_the_index_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index_files = folder_cache.index_files
+    index_files = opening.index_files
 
     def index_under_lock(source: ImageFiles, target: Path, **options: Any) -> Manifest:
         (lock,) = (tmp_path / "cache").glob("*.lock")
@@ -121,7 +121,7 @@ def test_others_have_to_wait_while_the_index_is_built(
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return index_files(source, target, **options)
 
-    monkeypatch.setattr(folder_cache, "index_files", index_under_lock)
+    monkeypatch.setattr(opening, "index_files", index_under_lock)
     root = write_pictures(tmp_path / "in", count=2)
     assert len(open_dataset(root, tmp_path / "cache")) == 2
 
@@ -149,7 +149,7 @@ def test_an_index_in_a_cache_that_cannot_be_written_to_is_used(
     cache = tmp_path / "cache"
     expected = len(open_dataset(source, cache))
     states = list_states(cache)
-    monkeypatch.setattr(folder_cache, "_locked", refuse_to_write)
+    monkeypatch.setattr(opening, "_locked", refuse_to_write)
     assert len(open_dataset(source, cache)) == expected
     assert list_states(cache) == states
 
@@ -214,7 +214,7 @@ def test_a_damaged_index_is_made_again_and_one_in_use_is_not_removed(
         os.truncate(index, 100 if damage == "cut" else 0)
     assert len(list(Loader(open_dataset(source, cache), 1))) == 1
     assert first.path.is_dir()
-    os.close(folder_cache._held.pop(first.path))
+    os.close(opening._held.pop(first.path))
     os.utime(source / "a/0.jpg" if kind == "folder" else source)
     open_dataset(source, cache)
     assert not first.path.exists()
@@ -223,7 +223,7 @@ def test_a_damaged_index_is_made_again_and_one_in_use_is_not_removed(
 def test_an_index_that_another_process_works_with_is_not_removed(tmp_path: Path) -> None:
     root, cache = write_pictures(tmp_path / "in", count=2), tmp_path / "cache"
     first = open_dataset(root, cache)
-    os.close(folder_cache._held.pop(first.path))
+    os.close(opening._held.pop(first.path))
     with open(first.path / "penstock.json") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         (root / "class0" / "more.jpg").write_bytes(encode(8, 8))
@@ -367,7 +367,7 @@ def test_a_folder_is_loaded_as_the_layout_that_it_is_packed_as(
     (tmp_path / "metadata.csv").write_text("file_name,label,score\n1.jpg,7,0.5\n")
     (batch,) = Loader(tmp_path, 2, fields=("key", "label", "score"))
     assert list(map(list, batch)) == [["1"], [7], [0.5]]
-    monkeypatch.setattr(folder_cache, "find_format", lambda path: ("webdataset", path))
+    monkeypatch.setattr(opening, "find_format", lambda path: ("webdataset", path))
     with pytest.raises(SourceError, match="webdataset without a manifest"):
         Loader(tmp_path, 2)
 

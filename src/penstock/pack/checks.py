@@ -6,12 +6,20 @@ from operator import index
 from typing import Any
 
 
-def read_whole(name: str, value: Any) -> int:
-    """Python's own integer. TypeError if the option is no whole number."""
+def as_integer(value: Any) -> int | None:
+    """Python's own integer of any other; None of what is none."""
     try:
         return index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+        return None
+
+
+def read_whole(name: str, value: Any) -> int:
+    """Python's own integer. TypeError if the option is no whole number."""
+    whole = as_integer(value)
+    if whole is None:
+        raise TypeError(f"{name} is {value!r}; it must be a whole number")
+    return whole
 
 
 def keep_integers(options: Any, *names: str) -> None:

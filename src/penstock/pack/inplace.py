@@ -71,8 +71,8 @@ def index_dataset(
         return _index_tars(tars, out, on_error, workers, watcher)
     source = open_source(path, format=format)
     if isinstance(source, ImageFiles):
-        target = _prepare(out, source.root)
-        return index_files(source, target, on_error=on_error, watcher=watcher)
+        folder = _prepare(out, source.root)
+        return index_files(source, folder, on_error=on_error, watcher=watcher)
     if not isinstance(source, PlacedSource):
         raise SourceError(
             f"{path}: its samples do not lie contiguous in files, so that it cannot be indexed "
@@ -150,10 +150,10 @@ class _Job:
 
 def _prepare(out: str | os.PathLike[str] | None, root: Path) -> Path:
     """The folder for index and manifest, which must not have one yet."""
-    target = Path(out) if out is not None else root
-    if (target / MANIFEST).exists():
-        raise PackError(f"{target / MANIFEST}: exists already; remove it to index again")
-    return target
+    folder = Path(out) if out is not None else root
+    if (folder / MANIFEST).exists():
+        raise PackError(f"{folder / MANIFEST}: exists already; remove it to index again")
+    return folder
 
 
 def _finish(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +27,7 @@ def index_files(
     """Writes index and manifest of the files into a folder. Damaged images are marked there.
 
     Files that a listing names and that are not there make it fail, or are left out with on_error="skip".
-    The manifest's recipe has the digest of the files, and the names of those that could not be read this time.
+    The manifest's recipe has the names of those that could not be read this time.
     """
     _check_names(source)
     root, missing = source.root, source.missing
@@ -56,22 +54,11 @@ def index_files(
             results,
             classes=source.classes,
             root=str(root.resolve()),
-            recipe={
-                "files": digest_files(source),
-                **({"unread": sorted(unread)} if unread else {}),
-            },
+            recipe={"unread": sorted(unread)} if unread else None,
         )
         manifest = replace(manifest, bytes=int(source.sizes.sum()))
         target.publish(manifest, [(name, f"no such file below {root}") for name in missing])
     return manifest
-
-
-def digest_files(source: ImageFiles) -> str:
-    """Changes when a class or a file is added, removed, renamed or written to."""
-    digest = hashlib.sha256(json.dumps(source.classes).encode())
-    for name, size, mtime in zip(source.names, source.sizes, source.mtimes, strict=True):
-        digest.update(f"{name}\0{size}\0{mtime}\0".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
 
 
 def _check_names(source: ImageFiles) -> None:

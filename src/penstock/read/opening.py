@@ -1,9 +1,11 @@
-"""Image files and databases as data sets: their index is built once, kept in a cache, and checked against them."""
+"""Opens whatever a path is as a data set. The index of image files and databases is built once, kept in a cache, and
+checked against them."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import logging
 import os
 import shlex
@@ -20,7 +22,7 @@ from penstock.formats.data_files import is_pattern
 from penstock.formats.detect import find_format, open_source
 from penstock.formats.files import ImageFiles
 from penstock.pack.inplace import index_dataset
-from penstock.pack.loose import digest_files, index_files
+from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import read_manifest
 from penstock.pack.progress import progress_bar
@@ -105,7 +107,7 @@ def _look_at(path: Path, on_error: Literal["raise", "skip"]) -> _Original:
     if name in ("folder", "listing"):
         files = open_source(path)
         assert isinstance(files, ImageFiles)
-        return _Original(path, files, f"{state} {digest_files(files)}", on_error)
+        return _Original(path, files, f"{state} {_digest_files(files)}", on_error)
     if path.is_dir():
         raise SourceError(f"{path}: {name} {_advise(name, path)}{_other_way(path)}")
     return _Original(path, None, state, on_error)
@@ -115,6 +117,14 @@ def _describe_state(place: Path) -> str:
     """Of a file: its size and time."""
     info = place.stat()
     return "" if place.is_dir() else f"{info.st_size} {info.st_mtime_ns}"
+
+
+def _digest_files(source: ImageFiles) -> str:
+    """Changes when a class or a file is added, removed, renamed or written to."""
+    digest = hashlib.sha256(json.dumps(source.classes).encode())
+    for name, size, mtime in zip(source.names, source.sizes, source.mtimes, strict=True):
+        digest.update(f"{name}\0{size}\0{mtime}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def _advise(name: str, folder: Path) -> str:

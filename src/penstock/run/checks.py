@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import index
+from penstock.pack.checks import as_integer
 
 
 def check_count(name: str, value: int, least: int) -> int:
@@ -11,14 +11,6 @@ def check_count(name: str, value: int, least: int) -> int:
     if count is None or count < least:
         raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
     return count
-
-
-def as_integer(value: object) -> int | None:
-    """Python's own integer of any other, such as NumPy's; None of what is none."""
-    try:
-        return index(value)  # type: ignore[arg-type]
-    except TypeError:
-        return None
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

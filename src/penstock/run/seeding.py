@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from penstock.run.checks import as_integer
+from penstock.pack.checks import as_integer
 
 BLOCK = 1024  # draws per counter block: a position's draw costs at most one block
 SHUFFLE, MIX, CHOOSE, ITEM, GLOBALS = range(5)  # the last counter word: uses never share numbers

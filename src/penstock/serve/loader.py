@@ -12,7 +12,7 @@ from penstock.pack.checks import read_whole
 from penstock.pack.cores import count_cores
 from penstock.plan import EpochPlan, Split
 from penstock.read.dataset import Dataset
-from penstock.read.folder_cache import open_dataset
+from penstock.read.opening import open_dataset
 from penstock.run.interrupts import run_undisturbed
 from penstock.serve.batch import IGNORED_LABEL, Batch
 from penstock.serve.choices import find_common_size

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from penstock.plan import draw_mixture, draw_weighted
 from penstock.read.dataset import Dataset
-from penstock.read.folder_cache import open_dataset
+from penstock.read.opening import open_dataset
 from penstock.read.parts import Table
 
 _log = logging.getLogger("penstock")

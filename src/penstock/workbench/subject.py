@@ -14,8 +14,8 @@ from penstock.errors import DecodeError, SourceError
 from penstock.plan.runs import RUN_BYTES
 from penstock.read.columns import NO_LABEL
 from penstock.read.dataset import Dataset
-from penstock.read.folder_cache import open_dataset
 from penstock.read.layout import Layout
+from penstock.read.opening import open_dataset
 from penstock.read.parts import Table
 from penstock.render import decode_jpeg
 from penstock.serve.choices import choose_window
