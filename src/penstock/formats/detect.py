@@ -63,15 +63,15 @@ def open_source(
     path = Path(path).absolute()  # not abspath, which takes `link/..` wrongly
     if listing is not None:
         listing = Path(listing).absolute()
-        frames = format == "frames" or (format is None and is_frame_listing(Path(listing)))
+        frames = format == "frames" or (format is None and is_frame_listing(listing))
         return (open_frames if frames else open_listing)(listing, root=path)
     name, place = (format, path) if format is not None else find_format(path)
-    if format in ("frames", "listing") and Path(path).is_dir():
-        place = _find_listing(Path(path))
+    if format in ("frames", "listing") and path.is_dir():
+        place = _find_listing(path)
     try:
         return OPENERS[name](place)
     except SourceError as error:
-        if format is not None or Path(place) == Path(path):
+        if format is not None or place == path:
             raise
         raise SourceError(
             f"{error} ({path} was taken for a {name} layout because of {place}; --format says otherwise)"

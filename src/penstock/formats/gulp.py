@@ -33,8 +33,9 @@ from penstock.sample import Sample
 LABELS = "label2idx.json"
 _NAME = re.compile(r"(data|meta)(.*)\.(gulp|gmeta)")
 KNOWN = frozenset({"id", "label", "idx"})
-LABEL_LIMIT = 1 << 31
 """What of the metadata has a place of its own in a sample."""
+LABEL_LIMIT = 1 << 31
+"""Labels are whole numbers below it."""
 
 _MAX_META = 1 << 30
 _MAX_OVERLAP = 4  # videos may share frames, but not so that a file unfolds without end
