@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from formats.making import write_tar
 from images import encode
-from penstock import DecodeError, pack_dataset
+from penstock import DecodeError, index_dataset, pack_dataset
 from penstock.read.layout import Layout
 from penstock.transforms import Normalize, OnArray, RandomResizedCrop
 from penstock.workbench import numbers
 from penstock.workbench.advice import diagnose
 from penstock.workbench.against import NAME as TORCHVISION
+from penstock.workbench.against import lay_out_folder
 from penstock.workbench.bench import run_bench
 from penstock.workbench.need import Need
 from penstock.workbench.numbers import Bench
 from penstock.workbench.options import Options, choose_threads
+from penstock.workbench.subject import Subject
 from penstock.workbench.verdict import Cause
 from workbench.benches import agree
 
@@ -211,3 +214,14 @@ def test_thread_counts_double_up_to_all_cores() -> None:
 def test_options_check_themselves(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Options(**wrong)
+
+
+def test_the_other_side_gets_the_picture_that_was_chosen(tmp_path: Path) -> None:
+    members = {"0.jpg": encode(16, 16), "0.depth.jpg": encode(24, 24), "0.cls": b"0"}
+    index_dataset(write_tar(tmp_path / "x.tar", members))
+    for image, expected in ((None, "0.jpg"), ("depth.jpg", "0.depth.jpg")):
+        folder = tmp_path / expected
+        folder.mkdir()
+        lay_out_folder(Subject(tmp_path, 1, image), folder)
+        (written,) = folder.glob("*/*")
+        assert written.read_bytes() == members[expected]

@@ -34,7 +34,7 @@ class Table:
         for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True):
             index = dataset.read_index()
             images = [name for name in field_names(index.schema) if is_image_field(name)]
-            pictures = _find_pictures(dataset, images)
+            pictures = find_pictures(dataset, images)
             if image:
                 _check_pictures(dataset, index, pictures)
             chosen = [] if pictures == picture_fields(images) else pictures
@@ -54,7 +54,7 @@ class Table:
         """That a row has no picture, not even a damaged one; None if it has."""
         dataset, row = self._find(row)
         fields = dataset.list_fields(row)
-        if set(_find_pictures(dataset, dataset.fields)) & set(fields):
+        if set(find_pictures(dataset, dataset.fields)) & set(fields):
             return None
         return f"has no {dataset.image or 'image'}; its fields are {', '.join(fields)}"
 
@@ -64,7 +64,8 @@ class Table:
         return self._datasets[number], row - int(self.bounds[number])
 
 
-def _find_pictures(dataset: Dataset, fields: Sequence[str]) -> list[str]:
+def find_pictures(dataset: Dataset, fields: Sequence[str]) -> list[str]:
+    """Those of the fields that may be the picture of a sample: the chosen one, or those told by their names."""
     if dataset.image is None:
         return picture_fields(fields)
     return [name for name in fields if name == dataset.image]

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.errors import WorkerError
-from penstock.sample import picture_fields
+from penstock.read.parts import find_pictures
 from penstock.workbench.options import Options
 from penstock.workbench.subject import Subject
 from penstock.workbench.windows import Job, Window
@@ -44,6 +44,7 @@ def torchvision_jobs(subject: Subject, options: Options, stack: ExitStack) -> li
 
 def lay_out_folder(subject: Subject, folder: Path) -> None:
     """The chosen samples as an image folder: links where they are files of their own, else copies."""
+    pictures = find_pictures(subject.dataset, subject.dataset.fields)
     for place, row in enumerate(subject.rows.tolist()):
         label = int(subject.table.columns.label[row])
         home = folder / f"{label:06d}"
@@ -53,7 +54,7 @@ def lay_out_folder(subject: Subject, folder: Path) -> None:
             (home / f"{place:08d}{source.suffix}").symlink_to(source)
         else:
             sample = subject.dataset[place]
-            field = next(name for name in picture_fields(subject.dataset.fields) if name in sample)
+            field = next(name for name in pictures if name in sample)
             (home / f"{place:08d}.{field}").write_bytes(sample[field])
 
 
