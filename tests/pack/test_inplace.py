@@ -292,6 +292,15 @@ def test_an_index_that_cannot_be_made_leaves_the_one_before(tmp_path: Path, kind
     assert file_bytes(tmp_path) == before
 
 
+def test_the_samples_of_tars_are_counted_as_they_are_read(tmp_path: Path) -> None:
+    tars = [tar_of(tmp_path / "a.tar", "0", "1", "2"), tar_of(tmp_path / "b.tar", "3")]
+    seen: list[Any] = []
+    penstock.index_dataset(tmp_path, watcher=seen.append)
+    assert [progress.samples for progress in seen if progress.bytes < progress.total_bytes][-1] == 4
+    assert {progress.total_samples for progress in seen} == {None}
+    assert seen[-1].bytes == seen[-1].total_bytes == sum(tar.stat().st_size for tar in tars)
+
+
 def test_a_list_of_what_was_left_out_goes_when_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "0.jpg").write_bytes(encode(8, 8))
     (tmp_path / "l.csv").write_text("path,label\n0.jpg,0\n1.jpg,1\n")

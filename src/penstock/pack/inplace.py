@@ -189,13 +189,11 @@ def _index_tars(
     for tar in tars:
         _check_plain(tar)
     root = find_root(tars)
-    progress = ProgressCounter(len(tars), sum(tar.stat().st_size for tar in tars), watcher)
+    progress = ProgressCounter(None, sum(tar.stat().st_size for tar in tars), watcher)
     with open_target(_prepare(out, root)) as target:
 
         def index_one(tar: Path) -> _TarPart:
-            part = _index_tar(tar, name_below(root, tar), target, on_error)
-            progress.add(1, tar.stat().st_size)
-            return part
+            return _index_tar(tar, name_below(root, tar), target, on_error, progress)
 
         parts = run_parts(index_one, tars, workers)
         _check_keys(tars, parts)
@@ -223,11 +221,14 @@ def _check_plain(tar: Path) -> None:
         )
 
 
-def _index_tar(tar: Path, name: str, target: Target, on_error: str) -> _TarPart:
+def _index_tar(
+    tar: Path, name: str, target: Target, on_error: str, progress: ProgressCounter
+) -> _TarPart:
     index, keys = IndexBuilder(pa.schema([])), list[str]()
     rejected: list[tuple[str, str]] = []
     passed: list[str] = []
     fd = os.open(tar, os.O_RDONLY | os.O_CLOEXEC)
+    unseen = os.fstat(fd).st_size  # without the bytes of samples, that of headers and padding
     try:
         for group in while_wanted(group_members(scan_tar(fd, passed), passed)):
             keys.append(group.key)
@@ -237,6 +238,10 @@ def _index_tar(tar: Path, name: str, target: Target, on_error: str) -> _TarPart:
                 if on_error == "raise":
                     raise
                 rejected.append((printable_key(group.key), str(error)))
+            size = sum(member.size for member in group.members.values())
+            unseen -= size
+            progress.add(1, size)
+        progress.add(0, unseen)
     except SourceError as error:
         raise SourceError(f"{tar}: {error}") from None
     finally:

@@ -13,10 +13,10 @@ DRAW_EVERY = 0.1  # seconds
 
 
 class Progress(NamedTuple):
-    """Samples and source bytes done, of how many."""
+    """Samples and source bytes done, of how many; the samples of tars are not known before they are read."""
 
     samples: int
-    total_samples: int
+    total_samples: int | None
     bytes: int
     total_bytes: int
 
@@ -29,7 +29,9 @@ Draw = Callable[[int, "int | None", str], None]
 class ProgressCounter:
     """Adds up what several threads have done; calls the watcher one thread at a time."""
 
-    def __init__(self, total_samples: int, total_bytes: int, watcher: Watcher | None) -> None:
+    def __init__(
+        self, total_samples: int | None, total_bytes: int, watcher: Watcher | None
+    ) -> None:
         self._now = Progress(0, total_samples, 0, total_bytes)
         self._watcher = watcher
         self._lock = threading.Lock()
@@ -69,23 +71,24 @@ def open_bar(what: str) -> Iterator[Draw | None]:
 
 
 @contextmanager
-def progress_bar(what: str, unit: str = "samples") -> Iterator[Watcher | None]:
+def progress_bar(what: str) -> Iterator[Watcher | None]:
     """A watcher that draws a bar with rates; None where stderr is not a terminal."""
     with open_bar(what) as draw:
-        yield None if draw is None else _watch_with(draw, unit)
+        yield None if draw is None else _watch_with(draw)
 
 
-def _watch_with(draw: Draw, unit: str) -> Watcher:
+def _watch_with(draw: Draw) -> Watcher:
     began, drawn = time.monotonic(), 0.0
 
     def watch(done: Progress) -> None:
         nonlocal drawn
         now = time.monotonic()
-        if now - drawn < DRAW_EVERY and done.samples < done.total_samples:
+        if now - drawn < DRAW_EVERY and done.bytes < done.total_bytes:
             return
         drawn, elapsed = now, max(now - began, 1e-3)
+        of_all = "" if done.total_samples is None else f"/{done.total_samples}"
         rates = (
-            f"{done.samples}/{done.total_samples} {unit}, {done.samples / elapsed:.0f}/s, "
+            f"{done.samples}{of_all} samples, {done.samples / elapsed:.0f}/s, "
             f"{done.bytes / elapsed / 1e6:.0f} MB/s"
         )
         draw(done.bytes, done.total_bytes, rates)

@@ -183,7 +183,7 @@ def _build(original: _Original, cache: Path, prefix: str) -> Path:
     fresh = Path(tempfile.mkdtemp(dir=cache, prefix=prefix))
     _log.info("indexing %s into %s", original.path, fresh)
     try:
-        with progress_bar(f"indexing {original.path.name}", "samples") as watcher:
+        with progress_bar(f"indexing {original.path.name}") as watcher:
             if original.files is not None:
                 index_files(original.files, fresh, on_error=original.on_error, watcher=watcher)
             else:
