@@ -6,14 +6,17 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock
-from formats.making import photos, write_tar
+from formats.making import make_example, photos, write_tar, write_tfrecord
 from images import encode
 from penstock.errors import PackError, SourceError
 from penstock.pack.durable import write_durable
@@ -241,7 +244,7 @@ def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(
 
 def test_a_full_disk_is_an_error_that_names_the_index_and_leaves_nothing(tmp_path: Path) -> None:
     tar = tar_of(tmp_path / "a.tar", "x", "y")
-    with full_at(100), pytest.raises(OSError, match=str(tmp_path / "index" / ".a.arrow")):
+    with full_at(100), pytest.raises(OSError, match=str(tmp_path / "index" / "a.arrow")):
         penstock.index_dataset(tar, out=tmp_path / "index")
     assert list(tmp_path.iterdir()) == [tar]
 
@@ -290,6 +293,60 @@ def test_an_index_that_cannot_be_made_leaves_the_one_before(tmp_path: Path, kind
     assert file_bytes(tmp_path) == {k: v for k, v in before.items() if k != "penstock.json"}
     penstock.index_dataset(tmp_path)
     assert file_bytes(tmp_path) == before
+
+
+_KILLED = """
+import os, signal, sys, penstock
+def kill(progress):
+    if progress.samples == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+penstock.index_dataset(sys.argv[1], workers=1, watcher=kill)
+"""
+
+
+def test_what_a_killed_index_left_goes_with_the_next(tmp_path: Path) -> None:
+    tar_of(tmp_path / "a.tar", "0")
+    tar_of(tmp_path / "b.tar", "1")
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 3
+    penstock.index_dataset(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("a.tar", "b.tar", "a.arrow", "b.arrow", "penstock.json")
+    }
+
+
+def test_the_second_of_two_that_index_a_folder_is_told(tmp_path: Path) -> None:
+    tar_of(tmp_path / "a.tar", "0")
+    tar_of(tmp_path / "b.tar", "1")
+
+    def overtake(progress: Any) -> None:
+        if progress.bytes == progress.total_bytes:
+            penstock.index_dataset(tmp_path)
+
+    with pytest.raises(PackError, match="another process has indexed"):
+        penstock.index_dataset(tmp_path, workers=1, watcher=overtake)
+    assert len(penstock.open_dataset(tmp_path)) == 2
+
+
+def test_tars_have_names_as_long_as_the_file_system_takes(tmp_path: Path) -> None:
+    tar_of(tmp_path / f"{'n' * 249}.tar", "0")
+    penstock.index_dataset(tmp_path)
+    assert len(penstock.open_dataset(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("name", [b"\xff.tar", b"\xff.tfrecord", b"\xff.jpg"])
+def test_a_name_that_is_not_utf8_is_said(tmp_path: Path, name: bytes) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+    if path.suffix == ".jpg":
+        path.write_bytes(encode(8, 8))
+    elif path.suffix == ".tar":
+        tar_of(path, "0")
+    else:
+        write_tfrecord(path, [make_example({"image/encoded": encode(8, 8)})])
+    with pytest.raises(SourceError, match=r"'\\udcff.*': the name is not UTF-8; rename it"):
+        penstock.index_dataset(tmp_path, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_samples_of_tars_are_counted_as_they_are_read(tmp_path: Path) -> None:

@@ -231,6 +231,27 @@ def test_an_index_that_another_process_works_with_is_not_removed(tmp_path: Path)
         assert first.path.is_dir()
 
 
+def test_an_index_is_for_all_users_and_one_that_may_not_be_read_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, cache = write_pictures(tmp_path / "in", count=2), tmp_path / "cache"
+    before = os.umask(0o022)
+    try:
+        first = open_dataset(root, cache)
+    finally:
+        os.umask(before)
+    assert first.path.stat().st_mode & 0o777 == 0o755
+    exists = Path.exists
+
+    def refuse(path: Path) -> bool:  # as for all but root, where the folder is another user's
+        if path.parent == first.path:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert open_dataset(root, cache).path != first.path
+
+
 def test_a_listing_is_indexed_anew_when_an_image_or_the_listing_changes(tmp_path: Path) -> None:
     write_files(tmp_path, {"0.jpg": encode(8, 8), "list.csv": b"path,label\n0.jpg,1\n"})
     listing = tmp_path / "list.csv"

@@ -40,14 +40,20 @@ def named_if_full(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
+def write_synced(path: Path, data: bytes) -> None:
+    """Writes a file that is not there yet, and waits until it is on the disk."""
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_durable(path: Path, data: bytes) -> None:
     """Replaces `path` by `data` at one stroke, whoever else may be writing it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with named_if_full(path), open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        with named_if_full(path):
+            write_synced(temporary, data)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from penstock._core import crc32c
 from penstock.errors import CorruptError, SourceError
+from penstock.formats.names import printable
 from penstock.pack.describe import ImageNote
 from penstock.pack.manifest import FileRecord, ShardRecord
 from penstock.sample import is_image_field, is_video_field
@@ -55,6 +56,13 @@ def check_column_names(names: Iterable[str]) -> None:
     ]
     if taken:
         raise SourceError(f"columns {taken}: these names belong to the index; rename them")
+
+
+def check_file_names(names: Iterable[str]) -> None:
+    """An index holds the names of files as text."""
+    for name in names:
+        if not name.isprintable() and any("\udc80" <= c <= "\udcff" for c in name):
+            raise SourceError(f"{printable(name)}: the name is not UTF-8; rename it, or pack it")
 
 
 class IndexBuilder:

@@ -33,7 +33,7 @@ from penstock.formats.webdataset import (
     printable_key,
 )
 from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
-from penstock.pack.index import IndexBuilder, check_column_names
+from penstock.pack.index import IndexBuilder, check_column_names, check_file_names
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, record_file
@@ -91,6 +91,7 @@ def index_source(
 ) -> Manifest:
     """Indexes an open source, a shard for each of its files, rows in the order of their bytes."""
     check_column_names(source.columns.names)
+    check_file_names(source.files)
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
     with open_target(_prepare(out, source.root)) as target:
         job = _Job(source, target, progress)
@@ -189,6 +190,7 @@ def _index_tars(
     for tar in tars:
         _check_plain(tar)
     root = find_root(tars)
+    check_file_names(name_below(root, tar) for tar in tars)
     progress = ProgressCounter(None, sum(tar.stat().st_size for tar in tars), watcher)
     with open_target(_prepare(out, root)) as target:
 

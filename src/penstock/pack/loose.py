@@ -9,9 +9,8 @@ import numpy as np
 
 from penstock.errors import SourceError
 from penstock.formats.files import MISSING, ImageFiles
-from penstock.formats.names import printable
 from penstock.pack.describe import describe_image
-from penstock.pack.index import IndexBuilder
+from penstock.pack.index import IndexBuilder, check_file_names
 from penstock.pack.manifest import Manifest
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
@@ -29,7 +28,7 @@ def index_files(
     Files that a listing names and that are not there make it fail, or are left out with on_error="skip".
     The manifest's recipe has the names of those that could not be read this time.
     """
-    _check_names(source)
+    check_file_names(source.names)
     root, missing = source.root, source.missing
     if missing and (on_error == "raise" or len(missing) == len(source.names)):
         raise SourceError(
@@ -59,14 +58,6 @@ def index_files(
         manifest = replace(manifest, bytes=int(source.sizes.sum()))
         target.publish(manifest, [(name, f"no such file below {root}") for name in missing])
     return manifest
-
-
-def _check_names(source: ImageFiles) -> None:
-    for name in source.names:
-        if not name.isprintable() and any("\udc80" <= c <= "\udcff" for c in name):
-            raise SourceError(
-                f"{printable(name)}: the name is not UTF-8; rename it, or pack the folder"
-            )
 
 
 def _add_file(index: IndexBuilder, source: ImageFiles, row: int) -> bool:

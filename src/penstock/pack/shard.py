@@ -99,7 +99,12 @@ def write_shard(
         temporary.unlink()
         return None
     os.replace(temporary, path)
-    return write_index(index, path.with_suffix(".arrow"), FileRecord(path.name, file.size, digest))
+    index_path = path.with_suffix(".arrow")
+    encoded, result = encode_shard_index(
+        index, index_path.name, FileRecord(path.name, file.size, digest)
+    )
+    write_durable(index_path, encoded)  # with that, the shard exists
+    return result
 
 
 def _write_sample(file: _HashedFile, index: IndexBuilder, name: str, described: Described) -> None:
@@ -113,19 +118,15 @@ def _write_sample(file: _HashedFile, index: IndexBuilder, name: str, described: 
         file.write(padding(len(data)))
 
 
-def write_index(
-    index: IndexBuilder, path: Path, data: FileRecord | None, name: str | None = None
-) -> ShardResult:
-    """Writes the index of the data file `data`: with that, the shard exists. None for loose files.
-
-    `name` is that of the index in the manifest, where it does not lie beside it.
-    """
+def encode_shard_index(
+    index: IndexBuilder, name: str, data: FileRecord | None
+) -> tuple[bytes, ShardResult]:
+    """The index of the data file `data` (None: of loose files), to be written to `name`, and the shard that it makes."""
     table = index.finish()
     encoded = encode_index(table)
-    write_durable(path, encoded)
     digest = hashlib.sha256(encoded).hexdigest()
-    record = ShardRecord(len(index), FileRecord(name or path.name, len(encoded), digest), data)
-    return ShardResult(record, field_names(table.schema), index.kinds)
+    record = ShardRecord(len(index), FileRecord(name, len(encoded), digest), data)
+    return encoded, ShardResult(record, field_names(table.schema), index.kinds)
 
 
 def assemble_manifest(

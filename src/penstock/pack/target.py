@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,13 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.errors import PackError
-from penstock.pack.durable import sync_folder
+from penstock.pack.durable import named_if_full, sync_folder, write_synced
 from penstock.pack.index import IndexBuilder, is_index
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, Manifest, write_manifest
 from penstock.pack.rejected import NAME as REJECTED
 from penstock.pack.rejected import Rejected, write_rejected
-from penstock.pack.shard import ShardResult, write_index
+from penstock.pack.shard import ShardResult, encode_shard_index
+
+_TEMPORARY = re.compile(r"\.penstock-[0-9a-f]{8}\.new")
 
 
 @dataclass
@@ -36,17 +39,27 @@ class Target:
                 f"{path}: exists and is not an index; move it away, or index with --out"
             )
         self.make_folder(path.parent)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+        encoded, result = encode_shard_index(index, f"{stem}.arrow", data)
+        temporary = path.with_name(f".penstock-{secrets.token_hex(4)}.new")
         self._written.append((temporary, path))
-        return write_index(index, temporary, data, f"{stem}.arrow")
+        with named_if_full(path):
+            write_synced(temporary, encoded)
+        return result
 
     def publish(self, manifest: Manifest, rejected: Rejected) -> None:
         """Gives the indexes their names, in place of older ones; with the manifest the data set exists."""
         names = [path for _, path in self._written]
         self._files += [p for p in (*names, self.folder / REJECTED) if not p.exists()]
         for temporary, path in self._written:
-            os.replace(temporary, path)
+            try:
+                os.replace(temporary, path)
+            except FileNotFoundError:  # removed as below
+                raise PackError(f"{path}: another process has indexed this meanwhile") from None
         for folder in {path.parent for path in names}:
+            for left in filter(
+                _TEMPORARY.fullmatch, os.listdir(folder)
+            ):  # by a run that was killed
+                (folder / left).unlink(missing_ok=True)
             sync_folder(folder)
         write_rejected(self.folder, rejected)
         write_manifest(manifest, self.folder / MANIFEST)

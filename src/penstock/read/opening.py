@@ -8,9 +8,9 @@ import hashlib
 import json
 import logging
 import os
+import secrets
 import shlex
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -169,18 +169,20 @@ def _find_kept(original: _Original, cache: Path, prefix: str) -> Path | None:
 
 def _is_current(target: Path, original: _Original) -> bool:
     """Whether an index is whole, lacks nothing that must be in it, and what could not be read still cannot be."""
-    if original.on_error == "raise" and (target / REJECTED).exists():
-        return False
     try:
+        if original.on_error == "raise" and (target / REJECTED).exists():
+            return False
         manifest = read_manifest(target)
-    except CorruptError:
+        if find_damaged(target, manifest) is not None:
+            return False
+    except (CorruptError, OSError):  # OSError: of another user, or removed meanwhile
         return False
-    unread = manifest.recipe.get("unread", [])
-    return find_damaged(target, manifest) is None and not original.can_read(unread)
+    return not original.can_read(manifest.recipe.get("unread", []))
 
 
 def _build(original: _Original, cache: Path, prefix: str) -> Path:
-    fresh = Path(tempfile.mkdtemp(dir=cache, prefix=prefix))
+    fresh = cache / f"{prefix}{secrets.token_hex(4)}"
+    fresh.mkdir()
     _log.info("indexing %s into %s", original.path, fresh)
     try:
         with progress_bar(f"indexing {original.path.name}") as watcher:
