@@ -44,13 +44,11 @@ def _parse_csv(path: Path, delimiter: str) -> pa.Table:
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     read = pyarrow.csv.ReadOptions(block_size=_MAX_ROW)
     try:
-        with pyarrow.csv.open_csv(
-            pa.BufferReader(data), read_options=read, parse_options=parse
-        ) as reader:
+        with pyarrow.csv.open_csv(_feed(data), read_options=read, parse_options=parse) as reader:
             names = reader.schema.names
         last = delimiter.join("." * len(names)).encode()
         raw = pyarrow.csv.read_csv(
-            pa.BufferReader(b"\n".join((data, last, b""))),
+            _feed(data, b"\n", last, b"\n"),
             read_options=read,
             parse_options=parse,
             convert_options=pyarrow.csv.ConvertOptions(
@@ -68,6 +66,14 @@ def _parse_csv(path: Path, delimiter: str) -> pa.Table:
         line = data.count(b"\n") - cell.count(b"\n", 0, -len(last) - 2) + 1
         raise SourceError(f"{path}, line {line}: a quote that is never closed")
     return raw.slice(0, raw.num_rows - 1)
+
+
+def _feed(*parts: bytes) -> pa.BufferReader:
+    """Bytes that Arrow owns: its threads may let go of Python's own only when Python is ending, which kills it."""
+    stream = pa.BufferOutputStream()
+    for part in parts:
+        stream.write(part)
+    return pa.BufferReader(stream.getvalue())
 
 
 def _find_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
