@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from images import encode
 from penstock import PackError, SourceError, index_dataset, open_dataset, pack_dataset
 from penstock.formats.detect import open_source
 from penstock.formats.listing import open_listing
-from penstock.formats.listing_table import read_csv
+from penstock.formats.listing_table import _feed, read_csv
 
 
 @pytest.fixture
@@ -254,3 +255,12 @@ def test_a_listing_with_semicolons_is_no_list_of_videos(flat: Path) -> None:
     (flat / "list.csv").write_text("path;label\na.jpg;cat\n")
     with pytest.raises(SourceError, match=r"no column named path among \['path;label'\]"):
         open_source(flat / "list.csv")
+
+
+def test_arrow_reads_memory_of_its_own() -> None:
+    """Its threads may let go of what they read when Python is ending, and Python's own they could not."""
+    data = bytes(range(256))
+    before = sys.getrefcount(data)
+    stream = _feed(data, b"\n")
+    assert sys.getrefcount(data) == before
+    assert stream.read() == data + b"\n"

@@ -372,8 +372,9 @@ def test_other_layouts_without_an_index_say_what_to_do(
     else:
         (tmp_path / "out").mkdir()
         pq.write_table(pa.table({"image": [encode(8, 8)]}), tmp_path / "out" / "a.parquet")
-    with pytest.raises(SourceError, match=advice):
+    with pytest.raises(SourceError, match=advice) as error:
         Loader(tmp_path / "out", 4)
+    assert "--format folder" not in str(error.value)  # there is no image file
 
 
 def test_classes_are_loaded_with_the_tars_that_they_came_in_beside_them(tmp_path: Path) -> None:
@@ -535,6 +536,17 @@ def test_a_folder_that_was_taken_for_something_else_can_be_indexed_as_images(
             Loader(folder, 1)
     penstock.index_dataset(root, format="folder", out=tmp_path / "out")
     assert len(penstock.open_dataset(tmp_path / "out")) == 2
+
+
+def test_images_beside_the_classes_are_said_to_be_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_files(tmp_path / "in", {"sub/0.jpg": encode(8, 8), "notes.txt": b""})
+    assert len(open_dataset(tmp_path / "in")) == 1 and not caplog.messages
+    write_files(tmp_path / "in", {"1.jpg": encode(8, 8), "2.JPG": encode(8, 8)})
+    assert len(open_dataset(tmp_path / "in")) == 1
+    (message,) = caplog.messages
+    assert "2 images lie beside the class folders and are left out: 1.jpg, ..." in message
 
 
 def test_what_lies_above_a_link_is_above_its_target(

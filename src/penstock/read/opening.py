@@ -20,7 +20,9 @@ from typing import Literal
 from penstock.errors import CorruptError, SourceError
 from penstock.formats.data_files import is_pattern
 from penstock.formats.detect import find_format, open_source
-from penstock.formats.files import ImageFiles
+from penstock.formats.files import ImageFiles, is_image_name
+from penstock.formats.folder import walk_files
+from penstock.formats.names import printable
 from penstock.pack.inplace import index_dataset
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
@@ -107,10 +109,21 @@ def _look_at(path: Path, on_error: Literal["raise", "skip"]) -> _Original:
     if name in ("folder", "listing"):
         files = open_source(path)
         assert isinstance(files, ImageFiles)
+        _warn_of_stray_images(path, files)
         return _Original(path, files, f"{state} {_digest_files(files)}", on_error)
     if path.is_dir():
         raise SourceError(f"{path}: {name} {_advise(name, path)}{_other_way(path)}")
     return _Original(path, None, state, on_error)
+
+
+def _warn_of_stray_images(path: Path, files: ImageFiles) -> None:
+    """Beside the folders of classes, where a folder of unlabelled images has them."""
+    if stray := [name for name in files.ignored if "/" not in name and is_image_name(name)]:
+        shown = f"{printable(stray[0])}{', ...' if len(stray) > 1 else ''}"
+        _log.warning(
+            "%s: %d images lie beside the class folders and are left out: %s",
+            *(path, len(stray), shown),
+        )
 
 
 def _describe_state(place: Path) -> str:
@@ -134,8 +147,9 @@ def _advise(name: str, folder: Path) -> str:
 
 
 def _other_way(path: Path) -> str:
-    """What to do about a folder that is something else than it was taken for."""
-    if not path.is_dir():
+    """What to do about a folder of images that was taken for something else."""
+    names = (name for name, _ in walk_files(path, strict=False)) if path.is_dir() else ()
+    if not any(map(is_image_name, names)):
         return ""
     return f". To say what it is: `penstock index {shlex.quote(str(path))} --format folder --out DIR`, and load DIR"
 
