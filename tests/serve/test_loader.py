@@ -312,6 +312,14 @@ def test_global_batches_stay_when_the_world_changes_in_mid_epoch(packed: Path) -
     assert joined == alone[2:]
 
 
+def state_within(loader: Loader) -> dict[str, object]:
+    """The state behind the first step of an epoch."""
+    iterator = iter(loader)
+    next(iterator)
+    iterator.close()
+    return loader.state_dict()
+
+
 def test_ranks_that_cannot_share_the_lanes_of_an_epoch_say_so(packed: Path) -> None:
     def make(ranks: int, shuffle: bool = True) -> Loader:
         options = {"shuffle": shuffle, "transform": CROP, "rank": 0, "world_size": ranks}
@@ -320,12 +328,12 @@ def test_ranks_that_cannot_share_the_lanes_of_an_epoch_say_so(packed: Path) -> N
     with pytest.raises(
         ValueError, match="3 ranks cannot go on with this epoch: it was begun for 8"
     ):
-        make(3).load_state_dict(make(1).state_dict())
+        make(3).load_state_dict(state_within(make(1)))
     with pytest.raises(ValueError, match="begun for 1,"):
-        make(2, shuffle=False).load_state_dict(make(1, shuffle=False).state_dict())
+        make(2, shuffle=False).load_state_dict(state_within(make(1, shuffle=False)))
     with pytest.raises(ValueError, match="global_batch is 24, here 8"):
         Loader(packed, 8, shuffle=True, transform=CROP).load_state_dict(make(1).state_dict())
-    make(4).load_state_dict(make(6).state_dict())  # 24 lanes
+    make(4).load_state_dict(state_within(make(6)))  # 24 lanes
 
 
 def test_an_epoch_goes_on_with_the_lanes_of_its_state_whatever_was_before(packed: Path) -> None:
@@ -334,7 +342,7 @@ def test_an_epoch_goes_on_with_the_lanes_of_its_state_whatever_was_before(packed
             packed, 24 // ranks, shuffle=True, fields=("label",), rank=0, world_size=ranks
         )
 
-    used, fresh, state = make(4), make(4), make(6).state_dict()
+    used, fresh, state = make(4), make(4), state_within(make(6))
     with_others = np.concatenate(epoch_rows(used))
     used.load_state_dict(state)
     fresh.load_state_dict(state)
@@ -342,6 +350,27 @@ def test_an_epoch_goes_on_with_the_lanes_of_its_state_whatever_was_before(packed
     expected, *rows = (np.concatenate(epoch_rows(loader)) for loader in (fresh, used, copied))
     assert not np.array_equal(expected, with_others)
     assert all(np.array_equal(expected, found) for found in rows)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_later_epochs_have_the_lanes_of_their_own_ranks(packed: Path, shuffle: bool) -> None:
+    def make(ranks: int) -> Loader:
+        options = {"shuffle": shuffle, "fields": ("label",), "rank": 0, "world_size": ranks}
+        return Loader(packed, 24 // ranks, **options)
+
+    within, between = state_within(make(6)), make(6)
+    list(between)
+    for state, ranks in ((within, 2), (between.state_dict(), 4)):
+        loader = make(ranks)
+        loader.load_state_dict(state)
+        if state is within:
+            list(loader)
+        fresh = make(ranks)
+        fresh.set_epoch(1)
+        assert loader.state_dict() == fresh.state_dict()
+        for epoch in (1, 0):
+            rows = [np.concatenate(epoch_rows(each, epoch)) for each in (loader, fresh)]
+            assert np.array_equal(*rows)
 
 
 def test_a_state_is_of_plain_values_and_of_whole_numbers(packed: Path) -> None:

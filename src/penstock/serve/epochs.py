@@ -26,10 +26,11 @@ from penstock.serve.sampling import Mixture, Sampling, Weights
 
 
 class Position(NamedTuple):
-    """A step of an epoch."""
+    """A step of an epoch; with lanes, if it was begun with others than it would have here."""
 
     epoch: int
     step: int
+    lanes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,50 +81,50 @@ class Epochs:
         self.window = choose_window(window, self.table, split.global_batch) if shuffle else 0
         self._shuffle = Shuffle(seed, self.window) if shuffle else None
         self.layout = self._lay_out()
-        self._kept: tuple[int, EpochPlan] | None = None
+        self._kept: tuple[int, Split, EpochPlan] | None = None
 
     def __len__(self) -> int:
         """Steps of an epoch."""
         return self.split.count_steps(len(self.sampling))
 
-    def plan(self, epoch: int) -> EpochPlan:
-        """The plan of an epoch. The last one is kept."""
-        if self._kept is None or self._kept[0] != epoch:
+    def plan(self, begin: Position) -> EpochPlan:
+        """The plan of the epoch that begins, or goes on, there. The last one is kept."""
+        epoch, split = begin.epoch, self._split_at(begin)
+        if self._kept is None or self._kept[:2] != (epoch, split):
             rows = self.sampling.rows(epoch, self.layout.runs)
             plan = plan_epoch(
-                self.layout.runs, self.split, epoch=epoch, shuffle=self._shuffle, rows=rows
+                self.layout.runs, split, epoch=epoch, shuffle=self._shuffle, rows=rows
             )
-            self._kept = (epoch, plan)
-        return self._kept[1]
-
-    def use_lanes(self, lanes: int | None) -> None:
-        """Goes on with the lanes that an epoch was begun with."""
-        self.split = replace(self.split, lanes=lanes)
-        self._kept = None
+            self._kept = (epoch, split, plan)
+        return self._kept[2]
 
     def write_state(self, position: Position) -> dict[str, Any]:
         """Plain values, the same on every rank."""
-        return asdict(self._state(position, self.split))
+        return asdict(self._state(position))
 
     def read_state(self, state: Mapping[str, Any]) -> Position:
-        """The position of a state, whose lanes are those from now on; ValueError if it is of another loader."""
+        """The position of a state; ValueError if it is of another loader."""
         loaded = State.read(state)
+        if loaded.epoch < 0 or not 0 <= loaded.step <= len(self):
+            raise ValueError(
+                f"step {loaded.step} of epoch {loaded.epoch}: an epoch has {len(self)}"
+            )
         position = Position(loaded.epoch, loaded.step)
-        mine = replace(self._state(position, self.split), lanes=loaded.lanes)
-        _check_equal(asdict(loaded), asdict(mine))
+        _check_equal(asdict(loaded), asdict(replace(self._state(position), lanes=loaded.lanes)))
+        if loaded.step == 0:
+            return position
         if loaded.lanes % self.split.world_size:
             raise ValueError(
                 f"{self.split.world_size} ranks cannot go on with this epoch: it was begun for {loaded.lanes}, or as many "
                 "as divide that. Go on with such a number, or start an epoch anew by set_epoch"
             )
-        if loaded.epoch < 0 or not 0 <= loaded.step <= len(self):
-            raise ValueError(
-                f"step {loaded.step} of epoch {loaded.epoch}: an epoch has {len(self)}"
-            )
-        self.use_lanes(loaded.lanes)
-        return position
+        return position._replace(lanes=replace(self.split, lanes=loaded.lanes).lanes)
 
-    def _state(self, position: Position, split: Split) -> State:
+    def _split_at(self, position: Position) -> Split:
+        return replace(self.split, lanes=position.lanes)
+
+    def _state(self, position: Position) -> State:
+        split = self._split_at(position)
         return State(
             epoch=position.epoch,
             step=position.step,

@@ -136,10 +136,9 @@ class Loader:
         self._productions: list[Production] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        lanes = self._epochs.split.lanes
         # The rank is that of this process, wherever the copy is made.
         arguments = {**self._arguments, "rank": self.rank, "world_size": self.world_size}
-        return _rebuild, (type(self), arguments, self._next, self._received, lanes)
+        return _rebuild, (type(self), arguments, self._next, self._received)
 
     def __repr__(self) -> str:
         return (
@@ -195,9 +194,9 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on after the last batch that was received when `state` was taken.
 
-        The world size may have changed, if batch_size has changed with it: the global batches stay. An epoch
-        can go on with as many ranks as divide its lanes: 8 or more if it is shuffled, else the ranks that it was
-        begun with.
+        The world size may have changed, if batch_size has changed with it: the global batches stay. An epoch that
+        has begun can go on with as many ranks as divide its lanes: 8 or more if it is shuffled, else the ranks that
+        it was begun with.
         """
         self._next = self._received = self._epochs.read_state(state)
 
@@ -212,16 +211,16 @@ class Loader:
         return self._iterate(begin)
 
     def _iterate(self, begin: Position) -> Iterator[Any]:
-        plan = self._epochs.plan(begin.epoch)
+        plan = self._epochs.plan(begin)
         batches = self._produce(begin.epoch, plan, begin.step)
         self._received = begin
         try:
             for batch in self._deliver(batches):
-                self._note_received(begin.epoch, batch.step + 1, len(plan))
+                self._note_received(begin._replace(step=batch.step + 1), len(plan))
                 yield self._unwrap(batch)
                 del batch
             if begin.step >= len(plan):  # nothing to receive
-                self._note_received(begin.epoch, len(plan), len(plan))
+                self._note_received(begin, len(plan))
         finally:
             run_undisturbed(lambda: self._end(batches))
 
@@ -229,10 +228,13 @@ class Loader:
         batches.close()
         self._forget_ended()
 
-    def _note_received(self, epoch: int, step: int, steps: int) -> None:
+    def _note_received(self, position: Position, steps: int) -> None:
         """How far the training loop has come; after the last batch, at the start of the next epoch."""
-        self._received = Position(epoch, step) if step < steps else Position(epoch + 1, 0)
-        if step >= steps and self._next.epoch == epoch:
+        if position.step < steps:
+            self._received = position
+            return
+        self._received = Position(position.epoch + 1, 0)
+        if self._next.epoch == position.epoch:
             self._next = self._received
 
     def _start(
@@ -311,10 +313,8 @@ def _rebuild(
     arguments: dict[str, Any],
     upcoming: Position,
     received: Position,
-    lanes: int | None,
 ) -> Loader:
     loader = kind(**arguments)
-    loader._epochs.use_lanes(lanes)
     loader._next, loader._received = upcoming, received
     return loader
 
