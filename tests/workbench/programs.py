@@ -59,16 +59,19 @@ def make_torch(case: str) -> Iterable[object]:
     return DataLoader(Samples(count, cost), batch_size=8, num_workers=workers)  # type: ignore[arg-type]
 
 
-def make_penstock(path: str) -> Iterable[object]:
+def make_penstock(path: str, size: int) -> Iterable[object]:
     from penstock import Loader
     from penstock.transforms import RandomResizedCrop
 
-    return Loader(path, 4, transform=[RandomResizedCrop(32)], threads=1)
+    return Loader(path, 4, transform=[RandomResizedCrop(size)], threads=1)
 
 
 def main() -> None:
     case = sys.argv[1]
-    loader = make_penstock(sys.argv[2]) if case.startswith("penstock") else make_torch(case)
+    if case.startswith("penstock"):
+        loader = make_penstock(sys.argv[2], 2000 if "slow render" in case else 32)
+    else:
+        loader = make_torch(case)
     step = 0.15 if "slow step" in case else STEP
     waited = computed = 0.0
     last = time.perf_counter()

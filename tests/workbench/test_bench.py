@@ -149,6 +149,17 @@ def test_a_broken_sample_is_named(folder: Path) -> None:
         run_bench(folder, Options(**QUICK))
 
 
+@pytest.mark.parametrize("image", [None, "mask.png"])
+def test_a_sample_without_the_picture_is_named_and_not_called_damaged(
+    tmp_path: Path, image: str | None
+) -> None:
+    first = {"0.jpg": encode(16, 16), "0.mask.png": encode(16, 16, format="PNG")}
+    index_dataset(write_tar(tmp_path / "x.tar", {**first, "1.cls": b"0"}))
+    says = f"'1' in .*x.tar has no {image or 'image'}; its fields are cls"
+    with pytest.raises(DecodeError, match=says):
+        Subject(tmp_path, 2, image)
+
+
 def test_a_file_that_is_no_image_has_no_size_to_differ_by(folder: Path) -> None:
     (folder / "class1" / "007.jpg").write_bytes(b"no image at all")
     with pytest.raises(DecodeError, match="class1/007"):

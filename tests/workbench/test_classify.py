@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock import Flow
+from penstock.serve.handoff import run_ahead
 from penstock.serve.torchvision import _READERS
 from penstock.workbench.probe.classify import (
     _CORE_DOES,
     DECODE,
+    IDLE,
     PYTHON,
     READ,
     TRANSFORM,
@@ -93,3 +101,54 @@ def test_whatever_torchvision_does_to_open_an_image_is_decoding(tmp_path: Path) 
 def test_all_of_torchvision_that_the_core_takes_over_is_known() -> None:
     known = {name for _, name in _READERS}
     assert known - {"ToPureTensor", "Identity"} == set(_CORE_DOES), "these two do nothing"
+
+
+Read = Callable[[int], bytes]
+
+
+def take_ahead(read: Read) -> Iterator[bytes | None]:
+    with run_ahead(map(read, [1]), "ahead") as ready:
+        yield ready.get()
+
+
+def poll_with_zmq(read: Any) -> Iterator[object]:
+    poller = pytest.importorskip("zmq").Poller()
+    poller.register(*read.args)
+    return map(poller.poll, [None])
+
+
+def look_at(thread: threading.Thread) -> tuple[str, str]:
+    """What it is doing, and in which function."""
+    assert thread.ident is not None
+    frame = sys._current_frames()[thread.ident]
+    name = f"{Path(frame.f_code.co_filename).name}:{frame.f_code.co_name}"
+    return classify(frame)[0], name
+
+
+@pytest.mark.parametrize(
+    ("wait", "place"),
+    [
+        (take_ahead, "handoff.py:get"),
+        (lambda read: Flow.of([1]).map(read, 1, "threads"), "threads.py:take"),
+        (lambda read: Flow.of([1]).map(read, 1), "workers.py:_receive"),
+        (lambda read: Flow.of([1]).map(read).prefetch(1), "prefetch.py:_receive"),
+        (lambda read: Flow.of([1]).map(read).in_process(), "process.py:_wait"),
+        (poll_with_zmq, "poll.py:poll"),
+    ],
+)
+def test_who_waits_for_threads_and_processes_of_ours_does_nothing(
+    wait: Callable[[Read], Iterable[object]], place: str
+) -> None:
+    gate, key = os.pipe()
+    items = wait(partial(os.read, gate))
+    thread = threading.Thread(target=lambda: list(items))
+    thread.start()
+    try:
+        deadline = time.monotonic() + 10
+        while (seen := look_at(thread)) != (IDLE, place):
+            assert time.monotonic() < deadline, seen
+    finally:
+        os.write(key, b"x")
+        thread.join()
+        os.close(gate)
+        os.close(key)

@@ -15,6 +15,7 @@ from penstock.workbench.watch.verdict import Limit, estimate_gain, find_limit
 SYSTEM = System(
     cores=8,
     cpu_seconds=700.0,
+    delay_seconds=37.0,
     run_delay=0.05,
     io_wait=0.02,
     peak_bytes=4 << 30,
@@ -171,8 +172,15 @@ def test_more_workers_than_cores_that_wait_for_cores_are_too_many() -> None:
 
 
 def test_a_machine_that_others_use_is_mentioned() -> None:
-    shared = replace(WATCHED, system=replace(SYSTEM, run_delay=0.6, cpu_seconds=200.0))
-    assert any("Other programs had the cores" in found.advice for found in judge(shared).findings)
+    system = replace(SYSTEM, cpu_seconds=200.0, delay_seconds=300.0, run_delay=0.6)
+    machine = judge(replace(WATCHED, system=system)).findings[-1]
+    assert machine.says.startswith("2.0 of 8 cores in use, and 3.0 more waited for;")
+    assert "Other programs had the cores" in machine.advice
+
+
+def test_nobody_is_blamed_for_the_cores_of_a_program_that_hardly_wants_any() -> None:
+    system = replace(SYSTEM, cpu_seconds=0.1, delay_seconds=1.0, run_delay=0.9)
+    assert not judge(replace(WATCHED, system=system)).findings[-1].advice
 
 
 def test_many_workers_that_get_their_cores_are_fine() -> None:

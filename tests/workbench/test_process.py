@@ -70,7 +70,21 @@ def test_a_switch_interval_that_the_program_sets_stays(
     process._prompt = True
     pause(process, monkeypatch, then=0.05)
     assert sys.getswitchinterval() == pytest.approx(0.05)
-    assert not process._is_alone(), "it is left alone from then on"
+    process._prompt = True
+    assert pause(process, monkeypatch) == pytest.approx(0.05), "it is left alone from then on"
+    assert not process._prompt
+
+
+def test_a_program_that_restores_what_it_read_in_a_pause_gets_its_own_switch_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual: float
+) -> None:
+    process = Process(str(tmp_path))
+    process._prompt = True
+    read = pause(process, monkeypatch, then=0.05)
+    assert read < usual
+    pause(process, monkeypatch, then=read)
+    assert sys.getswitchinterval() == usual
+    assert pause(process, monkeypatch) == usual, "it is left alone from then on"
 
 
 def test_a_forked_child_has_the_switch_interval_of_its_program(

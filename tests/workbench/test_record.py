@@ -7,7 +7,7 @@ from typing import Any
 from penstock.workbench.probe.timeline import FIRST, KINDS, STARTUP, WAIT
 from penstock.workbench.watch.record import System, Watched, combine
 
-SYSTEM = System(2, 10.0, 0.1, 0.0, 1 << 30, 3, 8 << 30)
+SYSTEM = System(2, 10.0, 1.0, 0.1, 0.0, 1 << 30, 3, 8 << 30)
 
 
 def make_record(begin: float, end: float, **others: Any) -> dict[str, Any]:

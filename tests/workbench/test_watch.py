@@ -17,7 +17,7 @@ import pytest
 from penstock.workbench.watch.judge import judge
 from penstock.workbench.watch.record import Watched
 from penstock.workbench.watch.run import watch_command
-from penstock.workbench.watch.verdict import Limit, find_limit
+from penstock.workbench.watch.verdict import Limit, find_busiest, find_limit
 from workbench.test_bench import make_photos
 
 PROGRAM = Path(__file__).with_name("programs.py")
@@ -96,6 +96,12 @@ def test_a_penstock_loader_keeps_its_own_books(tmp_path: Path) -> None:
     assert (loader.kind, loader.batches, loader.batch_size) == ("penstock Loader", 8, 4)
     assert find_limit(watched) is Limit.COMPUTE
     assert sum(watched.work.values()) == pytest.approx(1)
+
+
+def test_a_penstock_loader_that_is_too_slow_renders(tmp_path: Path) -> None:
+    watched = watch("penstock slow render", make_photos(tmp_path / "photos"))
+    assert find_busiest(watched) is Limit.DECODE, watched.work
+    assert watched.work["decode"] > 0.5
 
 
 def run_python(code: str, **env: str) -> Watched:

@@ -55,9 +55,20 @@ class Subject:
         self.runs = _choose_runs(self.layout.runs, samples)
         bounds = self.layout.runs
         self.rows = np.concatenate([np.arange(bounds[r], bounds[r + 1]) for r in self.runs])
+        self._check_pictures()
         self.dataset = Dataset(dataset.path, dataset.manifest, self.rows, dataset.image)
         self.loose = any(part.loose for part in self.table.parts)
         self.labelled = bool((self.table.columns.label[self.rows] != NO_LABEL).all())
+
+    def _check_pictures(self) -> None:
+        """DecodeError if a sample has none: where only bytes are left it would be called damaged."""
+        for row in self.rows[self.table.columns.image.size[self.rows] == 0].tolist():
+            absent = self.table.describe_absence(row)
+            if absent is not None:
+                place = f"{self.table.name_row(row)!r} in {self.layout.path_of(row)}"
+                raise DecodeError(
+                    f"{place} {absent}. Measure a field that every sample has (--image)."
+                )
 
     @property
     def mean_bytes(self) -> float:

@@ -13,6 +13,8 @@ _READS = re.compile(r"(\bread\(|\.readinto\(|\bopen\(|\.pread|fromfile\(|read_fi
 _DECODES = re.compile(r"(decode|imread|\.load\(\)|\.draft\()")
 _DECODERS = ("PIL/ImageFile.py", "torchvision/io/image.py", "ImagePlugin.py")
 _READERS = re.compile(r"(read|open|fromfile)")
+_WAITS = re.compile(r"(\.get\(\)|\.poll\()")
+"""What queues and polls wait with that are written in C, and have no frame of their own."""
 _TRANSFORMS = ("/torchvision/transforms/", "/timm/data/")
 _CORE_DOES = frozenset(
     {
@@ -41,6 +43,7 @@ _WAITERS = (
     "selectors.py",
     "queue.py",
     "threading.py",
+    "zmq/sugar/poll.py",
 )
 _WORKER_LOOPS = {"_worker_loop": "_utils/worker.py", "_work": "penstock/run/workers.py"}
 _PROBE = "penstock/workbench/probe/patches.py"
@@ -82,6 +85,8 @@ def _classify_text(file: str, text: str) -> str | None:
         return READ
     if file.endswith(_DECODERS) or _DECODES.search(text):
         return DECODE
+    if _WAITS.search(text):
+        return IDLE
     return None
 
 

@@ -27,6 +27,11 @@ def _count_sleeps() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
+def _is_interval(seconds: float) -> bool:
+    """Whether that is the switch interval now: Python rounds it down to microseconds whenever it is set."""
+    return abs(sys.getswitchinterval() - seconds) < 1e-5
+
+
 class Process:
     """Samples the main thread every 100 ms; the patched loaders add to the timeline.
 
@@ -38,6 +43,8 @@ class Process:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self._usual: float | None = None  # the switch interval to give back
+        self._may_prompt = True
         self._reset()
 
     def _reset(self) -> None:
@@ -49,8 +56,6 @@ class Process:
         self.places: Counter[str] = Counter()
         self.worker = False
         self._prompt = False
-        self._may_prompt = True
-        self._usual: float | None = None  # the switch interval to give back
         self._cost = 0.0
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -124,30 +129,38 @@ class Process:
 
     def _pause(self) -> bool:
         """Waits until the next look is due; whether that is never."""
-        if not self._prompt:
-            return self._end.wait(PERIOD)
-        self._usual = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH)
+        self._prompt = self._prompt and self._shorten_interval()
         try:
             return self._end.wait(PERIOD)
         finally:
             self._give_back()  # nor is the look itself to be interrupted
 
+    def _shorten_interval(self) -> bool:
+        """Makes the main thread let the GIL go at once; not if the program has set the switch interval meanwhile."""
+        if self._usual is None:
+            self._usual = sys.getswitchinterval()
+        self._give_back()
+        if self._may_prompt:
+            sys.setswitchinterval(_SWITCH)
+        return self._may_prompt
+
     def _give_back(self) -> None:
-        """The switch interval is as it was; one that the program has set meanwhile stays, from then on."""
+        """The switch interval is as it was; one that the program has set meanwhile stays, from then on.
+
+        Unless that is ours, which a program restores that has read it in a pause.
+        """
         if self._usual is None:
             return
-        if abs(sys.getswitchinterval() - _SWITCH) < _SWITCH / 10:
+        if _is_interval(_SWITCH):
             sys.setswitchinterval(self._usual)
-        else:
+        elif not _is_interval(self._usual):
             self._may_prompt = False
-        self._usual = None
 
     def _is_alone(self) -> bool:
         """Whether the program has no threads of its own here, which would take turns more often."""
         own = [t for t in threading.enumerate() if not t.name.startswith("penstock")]
         expected = 2 if self.worker else 1  # torch's workers send batches by a thread
-        return self._may_prompt and len(own) <= expected
+        return len(own) <= expected
 
     def _look(self) -> tuple[str, str] | None:
         """What the main thread is doing, and where; None if it is not loading."""

@@ -87,12 +87,12 @@ def _show_loaders(watched: Watched) -> Section:
 
 def _list_facts(watched: Watched) -> list[tuple[str, str]]:
     system, gib = watched.system, 1 << 30
-    busy = system.cpu_seconds / max(watched.wall, 1e-9)
+    used = f"{watched.cores_used:.2f} of {system.cores:g} cores"
     return [
         ("command", watched.command),
         ("exit code", f"{watched.exit_code}"),
         ("processes", f"up to {system.most_processes}, {watched.loops} with a loop"),
-        ("CPU", f"{busy:.2f} of {system.cores:g} cores, {system.run_delay:.0%} waiting for a core"),
+        ("CPU", f"{used}, and {watched.cores_missed:.2f} more waited for"),
         ("I/O wait", f"{system.io_wait:.1%} of all cores"),
         ("memory", f"{system.peak_bytes / gib:.2f} of {system.memory_bytes / gib:.1f} GiB"),
         ("watching", f"{watched.cost:.2%} of the CPU time"),

@@ -16,6 +16,8 @@ from penstock.workbench.watch.verdict import (
 
 _GIB = 1 << 30
 _CROWDED = 0.35
+_MISSED = 0.1
+"""Cores that a program has to miss before others are to blame: one that is idle wants none."""
 _CUT_SHORT = "the program ended without its last word (os._exit, or killed)"
 
 
@@ -80,7 +82,7 @@ def _numbers(watched: Watched) -> dict[str, str]:
         "delay": f"{watched.system.run_delay:.0%}",
         "first": f"{watched.first_share:.0%}",
         "epochs": f"{(epochs := watched.count('epochs'))} epoch{'s' if epochs > 1 else ''}",
-        "busy": f"{watched.system.cpu_seconds / max(watched.wall, 1e-9):.1f}",
+        "busy": f"{watched.cores_used:.1f}",
     }
 
 
@@ -97,7 +99,7 @@ _HEADLINES = {
 }
 _ADVICE = {
     Limit.FIRST_BATCHES: "Let it run for longer to see the loop itself; if epochs are that short, put several into one.",
-    Limit.TOO_MANY_WORKERS: "Use about {cores} workers; processes waited {delay} of the time for a core.",
+    Limit.TOO_MANY_WORKERS: "Use about {cores} workers; processes waited {delay} of the time that they wanted a core.",
     Limit.TOO_FEW_WORKERS: "Use more workers, up to {cores}.",
     Limit.READ: "Pack the data set so that reads are sequential, or move it to a faster disk; see penstock doctor PATH.",
     Limit.DECODE: "Decode less: Penstock decodes only what the crop needs, in native threads.",
@@ -199,12 +201,15 @@ def _starts_again(loader: Seen) -> bool:
 
 def _about_system(watched: Watched) -> Finding:
     system = watched.system
-    busy = system.cpu_seconds / max(watched.wall, 1e-9)
-    crowded = system.run_delay >= _CROWDED and busy < 0.7 * system.cores
+    crowded = (
+        system.run_delay >= _CROWDED
+        and watched.cores_missed >= _MISSED
+        and watched.cores_used < 0.7 * system.cores
+    )
     return Finding(
         "machine",
-        f"{busy:.1f} of {system.cores:g} cores in use; processes waited {system.run_delay:.0%} of the time for a "
-        f"core; I/O wait {system.io_wait:.0%}; memory up to {system.peak_bytes / _GIB:.2f} GiB of "
+        f"{watched.cores_used:.1f} of {system.cores:g} cores in use, and {watched.cores_missed:.1f} more waited for; "
+        f"I/O wait {system.io_wait:.0%}; memory up to {system.peak_bytes / _GIB:.2f} GiB of "
         f"{system.memory_bytes / _GIB:.1f}. Watching took {watched.cost:.1%} of the CPU time.",
         "Other programs had the cores: look at what else runs (top)." if crowded else "",
     )

@@ -19,7 +19,7 @@ class Monitor:
     """Looks at the tree below `pid` whenever `look` is called; sums up at the end."""
 
     pid: int
-    cpu: dict[int, float] = field(default_factory=dict)
+    ran: dict[int, float] = field(default_factory=dict)
     delay: dict[int, float] = field(default_factory=dict)
     peak: int = 0
     most: int = 0
@@ -32,8 +32,7 @@ class Monitor:
         memory = count = 0
         for pid in list_tree(self.pid):
             try:
-                self.cpu[pid] = read_cpu_seconds(pid)
-                self.delay[pid] = read_run_delay(pid)
+                self.ran[pid], self.delay[pid] = read_schedule(pid)
                 memory += read_own_memory(pid)
             except (OSError, ValueError, IndexError):
                 continue  # it ended while it was looked at
@@ -43,11 +42,12 @@ class Monitor:
     def sum_up(self, cores: float, memory_bytes: int, children_cpu: float) -> System:
         """`children_cpu` is what the system says at the end of the command, which is more exact."""
         waiting, total = (now - then for now, then in zip(read_io_wait(), self.begin, strict=True))
-        delay, wanted = sum(self.delay.values()), sum(self.cpu.values())
+        ran, delay = sum(self.ran.values()), sum(self.delay.values())
         return System(
             cores=cores,
-            cpu_seconds=max(children_cpu, wanted),
-            run_delay=delay / max(delay + wanted, 1e-9),
+            cpu_seconds=max(children_cpu, ran),
+            delay_seconds=delay,
+            run_delay=delay / max(delay + ran, 1e-9),
             io_wait=waiting / max(total, 1e-9),
             peak_bytes=self.peak,
             most_processes=self.most,
@@ -81,12 +81,10 @@ def read_tree_cpu(pid: int) -> float:
     return seconds
 
 
-def read_run_delay(pid: int) -> float:
-    """Seconds that the threads of a process were ready to run and had no core."""
-    return sum(
-        int(path.read_text().split()[1]) / 1e9
-        for path in Path(f"/proc/{pid}/task").glob("*/schedstat")
-    )
+def read_schedule(pid: int) -> tuple[float, float]:
+    """Seconds that the threads of a process have run, and seconds that they were ready to run and had no core."""
+    threads = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(int(t[0]) for t in threads) / 1e9, sum(int(t[1]) for t in threads) / 1e9
 
 
 def read_own_memory(pid: int) -> int:

@@ -54,13 +54,14 @@ _SUMMED = (
 class System:
     """What the program took from the machine, seen from outside.
 
-    cpu_seconds: of all its processes. run_delay: time that its processes were ready to run but had no core,
-    in parts of the time that they wanted one. io_wait: the part of the time of all cores that was idle
+    cpu_seconds: of all its processes. delay_seconds: that their threads were ready to run but had no core;
+    run_delay: the same in parts of the time that they wanted one. io_wait: the part of the time of all cores that was idle
     with a disk to blame. peak_bytes: the most memory of all its processes together.
     """
 
     cores: float
     cpu_seconds: float
+    delay_seconds: float
     run_delay: float
     io_wait: float
     peak_bytes: int
@@ -119,6 +120,16 @@ class Watched:
     def data_share(self) -> float:
         """The part of the loop behind its first batch in which it waited for data."""
         return self.waiting / max(self.waiting + self.computing, 1e-9)
+
+    @property
+    def cores_used(self) -> float:
+        """On average over the wall time."""
+        return self.system.cpu_seconds / max(self.wall, 1e-9)
+
+    @property
+    def cores_missed(self) -> float:
+        """Cores that its threads were ready to use beside those, and did not get, on average."""
+        return self.system.delay_seconds / max(self.wall, 1e-9)
 
     @property
     def attributed(self) -> float:

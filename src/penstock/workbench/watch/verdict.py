@@ -91,9 +91,8 @@ def _could_use_more(watched: Watched) -> bool:
     """Whether there are cores for another worker: all workers are busy, and a core and more is not."""
     system = watched.system
     active = watched.waiting + watched.computing
-    busy = system.cpu_seconds / max(watched.wall, 1e-9)
     workers = max(loader.workers for loader in watched.loaders)
-    return active > 0 and workers < system.cores and busy < system.cores - 0.5
+    return active > 0 and workers < system.cores and watched.cores_used < system.cores - 0.5
 
 
 def find_slow_work(watched: Watched) -> Limit | None:
