@@ -26,7 +26,7 @@ Status check_end(Bytes jpeg, size_t scan_end, bool all_decoded) {
   const uint8_t marker = at < jpeg.size ? jpeg.data[at] : 0;
   if ((marker >= 0xC0 && marker <= 0xCF) || marker == 0xD8 || marker == 0xDA)
     return Status::truncated;
-  if (all_decoded && marker != 0 && marker != 0xD9) return Status::corrupt;
+  if (all_decoded && at < jpeg.size && marker != 0xD9) return Status::corrupt;
   for (; at < jpeg.size; ++at)
     if (jpeg.data[at] == 0xD9 && jpeg.data[at - 1] == 0xFF) return Status::ok;
   return Status::truncated;

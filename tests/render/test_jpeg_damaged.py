@@ -171,6 +171,7 @@ def test_what_follows_the_last_scan_is_left_to_pillow() -> None:
     data, comment = encode(160, 160), join_segment(0xFE, b"x")
     scan = data[data.index(b"\xff\xda") :]
     tails = [b"\xff\x02", b"\xff\xdb\0\3\x0f", comment + scan[:-2], comment, b"\xff\xdf\0\2"]
+    tails.append(b"\xff\xff\0\xff\xda\0")
     for tail in tails:
         damaged = data[:-2] + tail + data[-2:]
         assert _core.build_seek(damaged) == (CORRUPT, b"")
