@@ -71,6 +71,12 @@ class PythonPart:
         batch.finished = not done.pictures
         return batch.replace(tuple(values))
 
+    def run_inline(self, batch: Batch) -> Batch:
+        """The batch after Python in the calling thread, whose own randomness is left as it was."""
+        with _randomness_kept():
+            done = self.steps(self.send(batch))
+        return self.receive(batch, done)
+
     def _convert(self, pictures: Any) -> Any:
         """The last steps, in the core."""
         count, height, width = pictures.shape[:3]
@@ -132,17 +138,6 @@ class Workers:
         """Ends the processes, when no thread is in `run` any more."""
         self._pool.close()
         self._stop.close()
-
-
-def run_inline(
-    part: PythonPart, batches: Generator[Batch, None, None]
-) -> Generator[Batch, None, None]:
-    """The same in the calling thread, whose own randomness is as it was after each batch."""
-    with closing(batches):
-        for batch in batches:
-            with _randomness_kept():
-                done = part.steps(part.send(batch))
-            yield part.receive(batch, done)
 
 
 @contextmanager

@@ -26,7 +26,8 @@ class Counters:
 class Stats:
     """What `loader.stats()` says of all iterations so far.
 
-    wait_seconds: how long the training loop waited for data, of `seconds` that it iterated.
+    images, batches: what the training loop received.
+    wait_seconds: how long it waited for data, of `seconds` that it iterated; Python in its own thread counts.
     read_wait_seconds: how long rendering waited for bytes. render_seconds: how long it rendered.
     read_seconds: how long the reading threads read, together.
     queue_depth: finished batches that are waiting now.
