@@ -45,8 +45,7 @@ def iterate(
             last = now
             if batch is None:
                 break
-            production.counters.batches += 1
-            production.counters.images += int(batch.valid.sum())
+            production.counters.count_batch(batch)
             yield batch
             del batch
     if not production.finished:

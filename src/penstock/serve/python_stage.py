@@ -53,9 +53,11 @@ class PythonPart:
             raise self._explain(batch, replace(done, position=None))
         if done.failure is not None:
             raise self._explain(batch, done.failure)
-        for place, reason in done.bad:
-            if batch.valid[place] or self.steps.on_error == "raise":
-                self.renderer.report(int(batch.rows[place]), reason)
+        batch.errors += tuple(
+            self.renderer.report(int(batch.rows[place]), reason)
+            for place, reason in done.bad
+            if batch.valid[place] or self.steps.on_error == "raise"
+        )
         if done.kept is not None:
             bad = np.isin(done.kept, [place for place, _ in done.bad])
             batch = batch.take(done.kept)
