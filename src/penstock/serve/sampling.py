@@ -30,9 +30,10 @@ class Mixture:
 
         Mixture(["photos/train", "shards/train"], weights=[3, 1])
 
-    They are given by their paths or as `open_dataset` opened them, such as with its on_error="skip". Without `samples`, an epoch is as long as
-    the data sets together. A data set is gone through whole before any of its samples comes again, over the
-    borders of epochs. Slices and filtered data sets are not taken: pack what shall be mixed as a data set of
+    They are given by their paths or as `open_dataset` opened them, such as with its on_error="skip". Without
+    `samples`, an epoch is as long as the data sets together. A share that is no whole number is rounded up in
+    some epochs and down in others. A data set is gone through whole before any of its samples comes again, over
+    the borders of epochs. Slices and filtered data sets are not taken: pack what shall be mixed as a data set of
     its own.
     """
 
