@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from epochs import make_runs
 from penstock.plan import draw_mixture, find_runs
+from penstock.plan.mixture import count_before
 
 RUNS = make_runs([10] * 10 + [7] * 5 + [20] * 10)
 SOURCES = np.array([0, 100, 135, 335])
@@ -22,9 +24,10 @@ def draw(epoch: int, weights: list[float], count: int = 300, seed: int = 0) -> n
 
 
 weights = st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any)
+epochs = st.integers(0, 50) | st.integers(0, 2**70)
 
 
-@given(weights, st.integers(0, 1000), st.integers(0, 50))
+@given(weights, st.integers(0, 1000), epochs)
 def test_every_source_has_its_share_to_one_sample(
     weights: list[int], count: int, epoch: int
 ) -> None:
@@ -34,15 +37,45 @@ def test_every_source_has_its_share_to_one_sample(
     assert (abs(counts - np.array(weights) / sum(weights) * count) <= 1 + 1e-9).all()
 
 
-def test_shares_are_rounded_to_the_nearest() -> None:
+@given(
+    st.lists(st.integers(0, 9) | st.floats(0, 1e9), min_size=1, max_size=9).filter(any),
+    st.integers(0, 10**9),
+    st.integers(0, 40),
+    st.integers(0, 2**40),
+)
+def test_shares_are_right_to_one_sample_over_all_stretches_of_a_power_of_two(
+    weights: list[float], count: int, power: int, stretch: int
+) -> None:
+    first, last = stretch << power, (stretch + 1) << power
+    before, after = (count_before(np.array(weights, float), count, e) for e in (first, last))
+    counts = [b - a for a, b in zip(before, after, strict=True)]
+    assert sum(counts) == count << power
+    whole = sum(map(Fraction, weights))
+    for weight, came in zip(weights, counts, strict=True):
+        assert abs(came - (count << power) * Fraction(weight) / whole) < 1
+
+
+def test_a_small_weight_comes_in_some_epochs() -> None:
+    counts = [np.histogram(draw(e, [200, 1, 0], 60), SOURCES)[0][1] for e in range(256)]
+    assert set(counts) == {0, 1} and sum(counts) in (76, 77)  # of 256 * 60 / 201
+
+
+@pytest.mark.parametrize("weights", [[0.7, 0.3], [1 / 7, 6 / 7], [0.1] * 10])
+def test_whole_shares_are_the_same_in_every_epoch(weights: list[float]) -> None:
+    came = [count_before(np.array(weights), 70, epoch) for epoch in range(200)]
+    shares = np.rint(np.array(weights) * 70).astype(int)
+    assert np.array_equal(np.diff(came, axis=0), np.tile(shares, (199, 1)))
+
+
+def test_epoch_0_rounds_shares_to_the_nearest() -> None:
     assert np.histogram(draw(0, [1, 2, 0], count=5), SOURCES)[0].tolist() == [2, 3, 0]
 
 
-@given(weights, st.integers(1, 9))
+@given(weights, st.sampled_from([300, 301]), epochs, st.integers(1, 9))
 def test_a_source_is_gone_through_before_a_sample_comes_again(
-    weights: list[int], epochs: int
+    weights: list[int], count: int, first: int, epochs: int
 ) -> None:
-    rows = np.concatenate([draw(epoch, weights) for epoch in range(epochs)])
+    rows = np.concatenate([draw(e, weights, count) for e in range(first, first + epochs)])
     counts = np.bincount(rows, minlength=335)
     for a, b in pairwise(SOURCES):
         assert counts[a:b].max() - counts[a:b].min() <= 1
@@ -75,4 +108,11 @@ def test_sources_without_weights_are_refused() -> None:
 
 def test_an_empty_source_with_a_weight_is_refused() -> None:
     with pytest.raises(ValueError, match="source 1 has a weight but no samples"):
-        draw_mixture(RUNS, np.array([0, 335, 335]), np.ones(2), seed=0, epoch=0, count=10)
+        weights = np.array([1000, 1])  # not even where its share of the epoch is none
+        draw_mixture(RUNS, np.array([0, 335, 335]), weights, seed=0, epoch=0, count=10)
+
+
+@pytest.mark.parametrize("weights", [[0, 0, 0], [1, -1, 1], [1, np.nan, 1], [1, np.inf, 1]])
+def test_impossible_weights_are_refused(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="weights must be"):
+        draw(0, weights)

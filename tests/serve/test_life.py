@@ -313,10 +313,24 @@ def test_bad_samples_are_left_out_on_request(damaged: tuple[Path, list[str]]) ->
     assert (stats.error_count, [key for key, _ in stats.errors]) == (2, keys)
 
 
+def test_bad_samples_are_counted_when_their_batch_is_received(
+    damaged: tuple[Path, list[str]],
+) -> None:
+    path, keys = damaged
+    loader = Loader(path, 8, transform=CROP, on_error="skip", prefetch=8)
+    batches = iter(loader)
+    first = next(batches)
+    while loader.stats().queue_depth < 7:
+        os.sched_yield()
+    assert [key for key, _ in first.errors] == keys[:1]
+    assert (loader.stats().error_count, loader.stats().errors) == (1, first.errors)
+    assert next(batches).errors == ()
+
+
 def test_of_many_bad_samples_all_are_counted_and_some_listed(
     damaged: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.serve.renderer._ERRORS_LISTED", 1)
+    monkeypatch.setattr("penstock.serve.stats._ERRORS_LISTED", 1)
     path, keys = damaged
     loader = Loader(path, 8, transform=CROP, on_error="skip")
     list(loader)

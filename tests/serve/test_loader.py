@@ -516,6 +516,18 @@ def test_balanced_weights_make_classes_equally_frequent(tmp_path: Path) -> None:
     assert list(Loader(nothing, 8, weights="balanced", fields=("label",))) == []
 
 
+def test_balanced_weights_need_labels(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"0.cls": b"0", "0.txt": b"a", "1.txt": b"b", "2.txt": b"c"})
+    penstock.index_dataset(tmp_path)
+    dataset, options = penstock.open_dataset(tmp_path), {"weights": "balanced", "fields": ("txt",)}
+    with pytest.raises(ValueError, match=f"needs labels: 2 of 3 samples of {tmp_path} have none"):
+        Loader(tmp_path, 1, **options)
+    with pytest.raises(ValueError, match="1 of 1 samples"):
+        Loader(dataset[1:2], 1, **options)
+    labelled = dataset.filter(pc.field("label").is_valid())
+    assert [batch[0] for batch in Loader(labelled, 1, **options)] == [[b"a"]]
+
+
 def test_a_sample_that_comes_again_is_cropped_anew(packed: Path) -> None:
     (batch,) = Loader(packed, 61, shuffle=True, transform=CROP, weights=np.arange(61) == 7)
     assert set(batch.rows) == {7} and len(np.unique(batch[0], axis=0)) > 50

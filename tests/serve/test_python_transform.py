@@ -313,6 +313,31 @@ def test_arrays_stay_as_they_are_unless_they_are_converted(packed: Path) -> None
         assert floats.shape == (4, 3, 8, 8) and floats.dtype == torch.float32
 
 
+def test_a_loop_waits_for_python_that_runs_in_its_own_thread(packed: Path) -> None:
+    spent = []
+
+    def spin(image: Image.Image) -> Image.Image:
+        before = time.perf_counter()
+        image = functions.spin(image)
+        spent.append(time.perf_counter() - before)
+        return image
+
+    loader = Loader(penstock.open_dataset(packed)[:16], 8, transform=spin, num_workers=0)
+    list(loader)
+    stats = loader.stats()
+    assert len(spent) == 16 and sum(spent) <= stats.wait_seconds <= stats.seconds
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_batch_whose_transform_raised_is_not_counted(packed: Path, workers: int) -> None:
+    loader = Loader(packed, 8, transform=functions.fail_on_small, num_workers=workers)
+    received = []
+    with pytest.raises(WorkerError, match="too narrow"):
+        received.extend(map(len, (batch.rows for batch in loader)))
+    stats = loader.stats()
+    assert (stats.batches, stats.images) == (len(received), sum(received))
+
+
 @pytest.mark.parametrize("on_error", ["skip", "substitute"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_bad_images_are_handled_as_in_the_core(
@@ -328,6 +353,7 @@ def test_bad_images_are_handled_as_in_the_core(
     loader = Loader(tmp_path / "bad", 6, transform=functions.shrink, num_workers=workers, **options)
     expected = [batch.rows.tolist() for batch in core]
     assert [batch.rows.tolist() for batch in loader] == expected
+    assert loader.stats().images == core.stats().images == sum(map(len, expected))
     keys = [sorted(key for key, _ in each.stats().errors) for each in (loader, core)]
     assert keys[0] == keys[1] and len(keys[0]) == 2
 

@@ -39,13 +39,19 @@ def share_counts(weights: NDArray[np.float64], total: int, phase: float) -> NDAr
     Any stretch of them has its share of the total, to one; `phase`, in [0, 1), says which way the
     ends of stretches are rounded: down for 0, to the nearest for 0.5.
     """
+    check_weights(weights)
     # cumsum adds one by one, where sum may add in an order that depends on the machine.
-    with np.errstate(over="ignore"):
-        ends = np.cumsum(weights)
-    if not (np.isfinite(ends[-1:]).all() and (weights >= 0).all() and (weights > 0).any()):
-        raise ValueError(
-            "weights must be finite, as must their sum, not negative, and not all zero"
-        )
+    ends = np.cumsum(weights)
     ends = np.floor(ends / ends[-1] * total + phase)
     counts: NDArray[np.float64] = np.diff(np.minimum(ends, total), prepend=0.0)
     return counts.astype(np.int64)
+
+
+def check_weights(weights: NDArray[np.float64]) -> None:
+    """ValueError if there are no shares in proportion to them."""
+    with np.errstate(over="ignore"):
+        total = np.cumsum(weights)[-1:]
+    if not (np.isfinite(total).all() and (weights >= 0).all() and (weights > 0).any()):
+        raise ValueError(
+            "weights must be finite, as must their sum, not negative, and not all zero"
+        )

@@ -25,12 +25,14 @@ class Batch(tuple[Any, ...]):
     valid: bool[B], False for entries that only make ranks equally long: leave them out of metrics.
     rows: int64[B], the numbers of the samples in the data set.
     draws: int64[B], the numbers that their randomness comes from: those of the rows, unless rows repeat.
+    errors: (key, reason) of its samples that did not decode, and were left out or substituted.
     epoch, step: where it stands; with the seed, they are all it takes to make it again.
     """
 
     valid: NDArray[np.bool_]
     rows: NDArray[np.int64]
     draws: NDArray[np.int64]
+    errors: tuple[tuple[str, str], ...]
     epoch: int
     step: int
     finished: bool
@@ -43,6 +45,7 @@ class Batch(tuple[Any, ...]):
         valid: NDArray[np.bool_] = _NO_FLAGS,
         rows: NDArray[np.int64] = _NO_ROWS,
         draws: NDArray[np.int64] = _NO_ROWS,
+        errors: tuple[tuple[str, str], ...] = (),
         epoch: int = 0,
         step: int = 0,
         finished: bool = False,
@@ -50,7 +53,7 @@ class Batch(tuple[Any, ...]):
         """With the values alone it is as good as a tuple: code that moves batches about may do that."""
         batch = super().__new__(cls, values)
         batch.valid, batch.rows, batch.draws = valid, rows, draws
-        batch.epoch, batch.step, batch.finished = epoch, step, finished
+        batch.errors, batch.epoch, batch.step, batch.finished = errors, epoch, step, finished
         return batch
 
     def replace(self, values: tuple[Any, ...]) -> Batch:

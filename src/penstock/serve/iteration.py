@@ -19,8 +19,10 @@ from penstock.serve.python_stage import Workers
 from penstock.serve.renderer import Prepared, Renderer
 
 
-def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
-    """The batches of a production that is started with the first of them.
+def iterate(
+    start: Callable[[], Production], finish: Callable[[Batch], Batch] | None = None
+) -> Generator[Batch, None, None]:
+    """The batches of a production that is started with the first of them, after `finish` in the calling thread.
 
     Closing the generator ends its threads and processes. It may be closed by the garbage collector, in any
     thread.
@@ -35,14 +37,15 @@ def iterate(start: Callable[[], Production]) -> Generator[Batch, None, None]:
                 )
             before = time.perf_counter()
             batch = production.ready.get()
+            if batch is not None and finish is not None:
+                batch = finish(batch)
             now = time.perf_counter()
             production.counters.wait_seconds += now - before
             production.counters.seconds += now - last
             last = now
             if batch is None:
                 break
-            production.counters.batches += 1
-            production.counters.images += int(batch.valid.sum())
+            production.counters.count_batch(batch)
             yield batch
             del batch
     if not production.finished:

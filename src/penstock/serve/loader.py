@@ -21,7 +21,7 @@ from penstock.serve.epochs import Epochs, Position
 from penstock.serve.iteration import Production, iterate
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.pipeline import Pipeline, divide_transform
-from penstock.serve.python_stage import PythonPart, Workers, run_inline
+from penstock.serve.python_stage import PythonPart, Workers
 from penstock.serve.python_steps import Collate, PythonSteps
 from penstock.serve.rank import find_rank
 from penstock.serve.renderer import IMAGE, LABEL, Renderer
@@ -269,7 +269,7 @@ class Loader:
         )
         part = PythonPart(steps, pipeline.output, pipeline.normalizes, renderer)
         if not self._num_workers:
-            return run_inline(part, iterate(lambda: self._start(plan, renderer, start, None)))
+            return iterate(lambda: self._start(plan, renderer, start, None), part.run_inline)
 
         def start_with_workers() -> Production:
             workers = Workers(part, self._num_workers, self._start_method, self._prefetch)

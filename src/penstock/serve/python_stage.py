@@ -53,9 +53,11 @@ class PythonPart:
             raise self._explain(batch, replace(done, position=None))
         if done.failure is not None:
             raise self._explain(batch, done.failure)
-        for place, reason in done.bad:
-            if batch.valid[place] or self.steps.on_error == "raise":
-                self.renderer.report(int(batch.rows[place]), reason)
+        batch.errors += tuple(
+            self.renderer.report(int(batch.rows[place]), reason)
+            for place, reason in done.bad
+            if batch.valid[place] or self.steps.on_error == "raise"
+        )
         if done.kept is not None:
             bad = np.isin(done.kept, [place for place, _ in done.bad])
             batch = batch.take(done.kept)
@@ -70,6 +72,12 @@ class PythonPart:
             raise WorkerError("Normalize at the end needs RGB images of one size in bytes")
         batch.finished = not done.pictures
         return batch.replace(tuple(values))
+
+    def run_inline(self, batch: Batch) -> Batch:
+        """The batch after Python in the calling thread, whose own randomness is left as it was."""
+        with _randomness_kept():
+            done = self.steps(self.send(batch))
+        return self.receive(batch, done)
 
     def _convert(self, pictures: Any) -> Any:
         """The last steps, in the core."""
@@ -132,17 +140,6 @@ class Workers:
         """Ends the processes, when no thread is in `run` any more."""
         self._pool.close()
         self._stop.close()
-
-
-def run_inline(
-    part: PythonPart, batches: Generator[Batch, None, None]
-) -> Generator[Batch, None, None]:
-    """The same in the calling thread, whose own randomness is as it was after each batch."""
-    with closing(batches):
-        for batch in batches:
-            with _randomness_kept():
-                done = part.steps(part.send(batch))
-            yield part.receive(batch, done)
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from penstock.serve.stats import Counters
 from penstock.serve.substitution import OnError, choose_rows
 
 IMAGE, LABEL = "image", "label"
-_ERRORS_LISTED = 1000
 _DAMAGED = "it did not decode when it was indexed"
 
 
@@ -77,9 +76,10 @@ class Renderer:
         """The batch of a step."""
         step, runs = prepared.step, prepared.runs
         images: Any = None
-        bad = self._find_lost(step, runs)
+        errors: list[tuple[str, str]] = []
+        bad = self._find_lost(step, runs, errors)
         if prepared.drawn is not None:
-            images = self._render_images(prepared, prepared.drawn, bad)
+            images = self._render_images(prepared, prepared.drawn, bad, errors)
         elif IMAGE in self.fields:
             images = [bytes(data) for data in prepared.images]
         kept = choose_rows(bad, self.on_error)
@@ -95,24 +95,31 @@ class Renderer:
             valid=step.valid,
             rows=step.rows,
             draws=step.draws,
+            errors=tuple(errors),
             epoch=self.epoch,
             step=prepared.number,
         )
 
-    def _find_lost(self, step: StepPlan, runs: dict[int, Run]) -> NDArray[np.bool_]:
-        """Which entries could not be read, reported."""
+    def _find_lost(
+        self, step: StepPlan, runs: dict[int, Run], errors: list[tuple[str, str]]
+    ) -> NDArray[np.bool_]:
+        """Which entries could not be read, reported in `errors`."""
         bad = np.zeros(len(step.rows), np.bool_)
         lost = {row: reason for run in runs.values() for row, reason in run.lost.items()}
         if lost:
             bad = np.isin(step.rows, list(lost))
-            for row in step.rows[bad & step.valid].tolist():
-                self.report(row, lost[row])
+            rows = step.rows[bad & step.valid].tolist()
+            errors.extend(self.report(row, lost[row]) for row in rows)
         return bad
 
     def _render_images(
-        self, prepared: Prepared, drawn: Drawn, bad: NDArray[np.bool_]
+        self,
+        prepared: Prepared,
+        drawn: Drawn,
+        bad: NDArray[np.bool_],
+        errors: list[tuple[str, str]],
     ) -> NDArray[Any]:
-        """The images; those that do not decode are reported, and added to `bad`."""
+        """The images; those that do not decode are reported in `errors`, and added to `bad`."""
         assert self.recipe is not None
         step, output, size = prepared.step, self.recipe.output, self.recipe.size
         out = self.memory.batches.take(output.shape(len(step.rows), size), output.element)
@@ -131,7 +138,8 @@ class Renderer:
         )
         failed = (status != 0) | (self.layout.columns.height[step.rows] == 0)
         for i in np.flatnonzero(failed & step.valid & ~bad):
-            self.report(int(step.rows[i]), self._describe(int(status[i]), int(step.rows[i])))
+            row = int(step.rows[i])
+            errors.append(self.report(row, self._describe(int(status[i]), row)))
         bad |= failed
         return out
 
@@ -171,8 +179,8 @@ class Renderer:
             seeks.append(b"" if data.seeks is None else data.seeks.table(row - first))
         return images, seeks
 
-    def report(self, row: int, reason: str) -> None:
-        """Raises, or counts, that the image of a row does not decode, or that there is none."""
+    def report(self, row: int, reason: str) -> tuple[str, str]:
+        """Raises, or says with its key, that the image of a row does not decode, or that there is none."""
         key, image = self.table.name_row(row), self.layout.columns.image
         absent = None if image.size[row] else self.table.describe_absence(row)
         if self.on_error == "raise":
@@ -180,10 +188,7 @@ class Renderer:
             raise DecodeError(
                 f"{key!r} in {self.layout.path_of(row)} {what}. on_error='skip' or 'substitute' goes on without it."
             )
-        reason = absent or reason
-        self.counters.error_count += 1
-        if len(self.counters.errors) < _ERRORS_LISTED:
-            self.counters.errors.append((key, reason))
+        return key, absent or reason
 
     def _column(self, name: str, step: StepPlan, runs: dict[int, Run]) -> Any:
         columns = self.layout.columns

@@ -8,12 +8,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from penstock.plan import draw_mixture, draw_weighted
+from penstock.read.columns import NO_LABEL
 from penstock.read.dataset import Dataset
 from penstock.read.opening import open_dataset
 from penstock.read.parts import Table
@@ -28,9 +30,10 @@ class Mixture:
 
         Mixture(["photos/train", "shards/train"], weights=[3, 1])
 
-    They are given by their paths or as `open_dataset` opened them, such as with its on_error="skip". Without `samples`, an epoch is as long as
-    the data sets together. A data set is gone through whole before any of its samples comes again, over the
-    borders of epochs. Slices and filtered data sets are not taken: pack what shall be mixed as a data set of
+    They are given by their paths or as `open_dataset` opened them, such as with its on_error="skip". Without
+    `samples`, an epoch is as long as the data sets together. A share that is no whole number is rounded up in
+    some epochs and down in others. A data set is gone through whole before any of its samples comes again, over
+    the borders of epochs. Slices and filtered data sets are not taken: pack what shall be mixed as a data set of
     its own.
     """
 
@@ -95,8 +98,6 @@ class Sampling:
         if isinstance(source, Dataset) and source.rows is not None:
             self._subset = np.sort(source.rows)
         self._weights = None if weights is None else self._check_weights(weights)
-        if self._weights is not None and isinstance(source, Mixture):
-            raise ValueError("weights are of the samples of one data set; a mixture has its own")
 
     def __len__(self) -> int:
         return len(self._source)
@@ -145,16 +146,32 @@ class Sampling:
         drawn = draw_weighted(self._weights, seed=self._seed, epoch=epoch)
         return drawn if self._subset is None else self._subset[drawn]
 
-    def _check_weights(self, weights: Weights) -> NDArray[np.float64]:
+    def _check_weights(self, weights: ArrayLike) -> NDArray[np.float64]:
+        if isinstance(self._source, Mixture):
+            raise ValueError(  # noqa: TRY004 - the type is fine, the weights are not
+                "weights are of the samples of one data set; a mixture has its own"
+            )
         labels = self._labels if self._subset is None else self._labels[self._subset]
         if isinstance(weights, str):
             if weights != "balanced":
                 raise ValueError(f"weights is {weights!r}; give 'balanced' or a number per sample")
-            _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
-            return 1.0 / counts[inverse]
+            return _balance_classes(labels, self._source.origin)
         array = np.asarray(weights, np.float64)
         if array.shape != labels.shape:
             raise ValueError(f"{array.shape} weights for {len(labels)} samples")
-        if isinstance(self._source, Dataset) and self._source.rows is not None:
+        if self._source.rows is not None:
             array = array[np.argsort(self._source.rows, kind="stable")]
         return array
+
+
+def _balance_classes(labels: NDArray[np.int64], origin: Path) -> NDArray[np.float64]:
+    """Weights that make all classes equally frequent."""
+    missing = np.count_nonzero(labels == NO_LABEL)
+    if missing:
+        raise ValueError(
+            f"weights='balanced' needs labels: {missing} of {len(labels)} samples of {origin} have none; leave these "
+            "out by filter(pc.field('label').is_valid()), or give a number per sample"
+        )
+    _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    weights: NDArray[np.float64] = 1.0 / counts[inverse]
+    return weights

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 
+from penstock.serve.batch import Batch
+
+_ERRORS_LISTED = 1000
+
 
 @dataclass
 class Counters:
@@ -21,16 +25,26 @@ class Counters:
     errors: list[tuple[str, str]] = field(default_factory=list)
     error_count: int = 0
 
+    def count_batch(self, batch: Batch) -> None:
+        """Counts a batch that the training loop receives."""
+        self.batches += 1
+        self.images += int(batch.valid.sum())
+        self.error_count += len(batch.errors)
+        self.errors += batch.errors
+        del self.errors[_ERRORS_LISTED:]
+
 
 @dataclass(frozen=True)
 class Stats:
     """What `loader.stats()` says of all iterations so far.
 
-    wait_seconds: how long the training loop waited for data, of `seconds` that it iterated.
+    images, batches: what the training loop received. bytes_read and the seconds of reading and rendering are
+        of what was prefetched too.
+    wait_seconds: how long it waited for data, of `seconds` that it iterated; Python in its own thread counts.
     read_wait_seconds: how long rendering waited for bytes. render_seconds: how long it rendered.
     read_seconds: how long the reading threads read, together.
     queue_depth: finished batches that are waiting now.
-    errors: (key, reason) of the first bad samples; `error_count` of all.
+    errors: (key, reason) of the first bad samples in what was received; `error_count` of all.
     """
 
     images: int
