@@ -332,13 +332,14 @@ assert resident() - before < 40 << 20, (resident() - before) >> 20
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_no_memory_for_a_picture_is_no_fault_of_the_picture():
+@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+def test_no_memory_for_a_picture_is_no_fault_of_the_picture(format):
     done = run_python(
         SETUP
-        + """
+        + f"""
 import io, resource
 file = io.BytesIO()
-Image.new("RGB", (6000, 6000)).save(file, "JPEG")
+Image.new("RGB", (6000, 6000)).save(file, {format!r})
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), -1))
 try:
