@@ -363,7 +363,11 @@ def test_a_column_has_the_type_of_its_first_value_that_is_there(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("key", "fields", "message"),
     [
-        ("../a", ["bin"], "no relative path"),
+        ("../a", ["bin"], r"sample 0 \(../a\) .* its key back; name it '%2E%2E%2Fa'"),
+        ("frame.001", ["bin"], "name it 'frame%2E001'"),
+        ("a.b/.hidden", ["bin"], "name it 'a.b/%2Ehidden'"),
+        ("a\udcff", ["bin"], r"sample 0 \('a\\udcff'\) .* name it 'a%FF'"),
+        ("a\0", ["bin"], "name it 'a%00'"),
         ("a", ["B/C"], "not named like a file suffix"),
         ("a", [], "has no fields"),
     ],

@@ -110,8 +110,10 @@ class _Checker:
         if sample.key in self._keys:
             raise SourceError("another one has the same key")
         self._keys.add(sample.key)
-        if keep_key(sample.key) != sample.key or not sample.fields:
-            raise SourceError("its key is no relative path, or it has no fields")
+        if (key := keep_key(sample.key)) != sample.key:
+            raise SourceError(f"a tar would not give its key back; name it {key!r}")
+        if not sample.fields:
+            raise SourceError("it has no fields")
         for name in sample:
             if field_name(name) != name or "/" in name or not name.isprintable():
                 raise SourceError(f"the field {name!r} is not named like a file suffix")
