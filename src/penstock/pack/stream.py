@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import groupby
 from operator import index
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -101,7 +102,7 @@ class _Checker:
                 self._check_names(sample)
                 self._check_columns(sample)
                 described = _describe(sample)
-            except (SourceError, pa.ArrowException) as error:
+            except SourceError as error:
                 name = f"sample {position} ({printable(sample.key)})"
                 raise PackError(f"{name} cannot be packed: {error}") from error
             yield described
@@ -120,13 +121,21 @@ class _Checker:
 
     def _check_columns(self, sample: Sample) -> None:
         for name, value in sample.columns.items():
-            kind = pa.infer_type([value])
+            kind = _column_type(name, value)
             known = self._types.setdefault(name, kind)
             if pa.types.is_null(known):
                 self._types[name] = kind
             elif kind != known and not pa.types.is_null(kind):
                 raise SourceError(f"its column {name!r} is {kind}, those before are {known}")
         check_column_names(sample.columns)
+
+
+def _column_type(name: str, value: Any) -> pa.DataType:
+    """SourceError if an index cannot hold the column."""
+    try:
+        return pa.field(name, pa.array([value]).type).type
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise SourceError(f"its column {name!r} does not fit into an index: {error}") from None
 
 
 def _describe(sample: Sample) -> Described:
