@@ -371,6 +371,14 @@ def test_a_column_that_an_index_cannot_hold_names_its_sample(
         Flow.of(samples).save(tmp_path / "out")
 
 
+@pytest.mark.parametrize("label", [1.5, "cat", True, 2**63])
+def test_a_label_that_is_no_whole_number_of_64_bits_names_its_sample(
+    tmp_path: Path, label: Any
+) -> None:
+    with pytest.raises(PackError, match=r"sample 0 \(a\) cannot be packed: the label "):
+        Flow.of([Sample("a", {"bin": b"x"}, label)]).save(tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("key", "fields", "message"),
     [

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import PackError, SourceError
+from penstock.formats.datapoint import parse_label
 from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.tar import BLOCK
@@ -90,7 +91,7 @@ class _Cutter:
 
 
 class _Checker:
-    """What makes samples a data set: keys that are paths and unique, columns of one type each."""
+    """What makes samples a data set: keys that are paths and unique, whole labels, columns of one type each."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
@@ -100,6 +101,7 @@ class _Checker:
         for position, sample in enumerate(samples):
             try:
                 self._check_names(sample)
+                parse_label(sample.label)
                 self._check_columns(sample)
                 described = _describe(sample)
             except SourceError as error:
