@@ -32,3 +32,17 @@ def encode(
         image = image.convert(str(mode))
     image.save(out, format, **options)
     return out.getvalue()
+
+
+def damaged_tiff(height: int, width: int) -> bytes:
+    """One bit makes fractions of its StripOffsets: its header is read, its pixels are a TypeError of Pillow."""
+    data = bytearray(encode(height, width, format="TIFF"))
+    data[data.index(b"\x11\x01\x04\x00\x01\x00") + 2] ^= 1
+    return bytes(data)
+
+
+def damaged_dds(height: int, width: int) -> bytes:
+    """Its pixels are of no kind: opening it is a NotImplementedError of Pillow."""
+    data = bytearray(encode(height, width, format="DDS"))
+    data[80:84] = bytes(4)
+    return bytes(data)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from formats.making import write_tar
-from images import encode
+from images import damaged_tiff, encode
 
 LAYOUTS = {
     "efficient-pytorch": ("lmdb", 74, ["jpg"]),
@@ -59,6 +59,12 @@ def test_arrays_that_are_no_pictures_are_passed_over_on_the_sheet(
 ) -> None:
     path = shared / "fixtures/tensorpack-arrays/odd.lmdb"
     result = penstock("show", path, "--out", tmp_path / "a.png")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_damaged_image_or_array_has_its_place_on_the_sheet(tmp_path: Path) -> None:
+    tar = write_tar(tmp_path / "a.tar", {"0.tif": damaged_tiff(16, 16), "1.npy": b""})
+    result = penstock("show", tar, "--out", tmp_path / "a.png")
     assert result.returncode == 0, result.stderr
 
 

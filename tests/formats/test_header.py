@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from images import encode
+from images import damaged_dds, encode
 from penstock.errors import SourceError
 from penstock.formats.header import ImageHeader, read_header
 
@@ -35,6 +35,7 @@ def test_kind_height_and_width_come_from_the_header(data: bytes, expected: Image
     [
         (b"", "empty"),
         (b"<html>not here</html>", "no known format"),
+        (damaged_dds(20, 31), "Unknown pixel format"),
         (b"\xff\xd8\xff\xe0", "truncated"),
         (encode(20, 31)[:60], "truncated"),
         (b"\xff\xd8\xff\xd9" + bytes(4), "before its frame header"),

@@ -408,3 +408,21 @@ def test_places_that_cannot_be_taken_are_refused_before_the_work(
     monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "mounted")
     with pytest.raises(PackError, match="a mount point cannot be replaced"):
         export_samples([], tmp_path / "mounted", to="folder")
+
+
+def test_a_folder_of_unlabelled_samples_is_read_back_without_classes(tmp_path: Path) -> None:
+    keys = ["top1", "top2", "x/deep"]
+    export_samples(
+        [Sample(key, {"jpg": encode(8, 8)}) for key in keys], tmp_path / "out", to="folder"
+    )
+    source = open_source(tmp_path / "out")
+    assert source.classes is None
+    assert list(source.names) == ["top1.jpg", "top2.jpg", "x%2Fdeep.jpg"]
+
+
+def test_keys_that_a_tar_would_not_give_back_are_escaped(tmp_path: Path) -> None:
+    keys = ["frame.001", "frame.002", ".hidden", "../a", "a\udcff", "a.b/c%2Ed"]
+    export_samples([Sample(key, {"bin": b"x"}) for key in keys], tmp_path / "out", to="webdataset")
+    found = [sample.key for sample in samples(open_source(tmp_path / "out"))]
+    escaped = ["frame%2E001", "frame%2E002", "%2Ehidden", "%2E%2E%2Fa", "a%FF"]
+    assert found == [*escaped, "a.b/c%2Ed"]

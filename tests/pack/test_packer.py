@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock
-from images import encode
+from images import damaged_dds, damaged_tiff, encode
 from jpegs import OK
 from penstock._core import decode_jpeg
 from penstock.errors import PackError
@@ -349,3 +349,16 @@ def test_a_cut_image_of_another_kind_is_rejected_too(
     (folder / f"whole.{suffix}").write_bytes(data)
     summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
     assert [name for name, _ in summary.rejected] == [f"class0/cut.{suffix}"]
+
+
+@pytest.mark.parametrize("shrink", [None, penstock.Shrink(short=40)])
+def test_whatever_pillow_raises_for_an_image_it_is_rejected(
+    tmp_path: Path, shrink: penstock.Shrink | None
+) -> None:
+    folder = make_folder(tmp_path / "in", classes=1, per_class=1) / "class0"
+    (folder / "odd.tif").write_bytes(damaged_tiff(64, 64))
+    (folder / "odd.jpg").write_bytes(damaged_dds(64, 64))
+    summary = penstock.pack_dataset(
+        tmp_path / "in", tmp_path / "out", on_error="skip", shrink=shrink
+    )
+    assert [name for name, _ in summary.rejected] == ["class0/odd.jpg", "class0/odd.tif"]

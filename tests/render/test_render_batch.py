@@ -298,6 +298,24 @@ assert count() < 100, "there was room for them all"
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_pillow_too_does_without_threads_that_the_system_does_not_give(threads):
+    done = run_python(
+        SETUP
+        + f"""
+import io, resource
+file = io.BytesIO()
+Image.new("RGB", (8, 8), (7, 7, 7)).save(file, "PNG")
+Image.open(file).load()  # what Pillow imports for it needs memory
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (6 << 20), -1))
+out, status = render_batch([file.getvalue()] * 4, [(0, 0, 8, 8)] * 4, (4, 4), threads={threads})
+assert not status.any() and (out == 7).all()
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def make_flat_multiscan(size):
     """Three scans of empty blocks, each two bits: the only code of either table is a zero."""
     frame = struct.pack(">BHHB", 8, size, size, 3) + bytes([1, 17, 0, 2, 17, 0, 3, 17, 0])
@@ -332,13 +350,14 @@ assert resident() - before < 40 << 20, (resident() - before) >> 20
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_no_memory_for_a_picture_is_no_fault_of_the_picture():
+@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+def test_no_memory_for_a_picture_is_no_fault_of_the_picture(format):
     done = run_python(
         SETUP
-        + """
+        + f"""
 import io, resource
 file = io.BytesIO()
-Image.new("RGB", (6000, 6000)).save(file, "JPEG")
+Image.new("RGB", (6000, 6000)).save(file, {format!r})
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), -1))
 try:

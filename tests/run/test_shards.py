@@ -361,9 +361,32 @@ def test_a_column_has_the_type_of_its_first_value_that_is_there(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    "columns", [{"x": "\udcff"}, {"\udcff": 1}, {"x": 2**63}, {"x": [1, "a"]}, {"x": 1j}]
+)
+def test_a_column_that_an_index_cannot_hold_names_its_sample(
+    tmp_path: Path, columns: dict[str, Any]
+) -> None:
+    samples = [Sample("a", {"bin": b"x"}, 0), Sample("b", {"bin": b"x"}, 0, columns)]
+    with pytest.raises(PackError, match=r"sample 1 \(b\) .* column '.*' does not fit"):
+        Flow.of(samples).save(tmp_path / "out")
+
+
+@pytest.mark.parametrize("label", [1.5, "cat", True, 2**63])
+def test_a_label_that_is_no_whole_number_of_64_bits_names_its_sample(
+    tmp_path: Path, label: Any
+) -> None:
+    with pytest.raises(PackError, match=r"sample 0 \(a\) cannot be packed: the label "):
+        Flow.of([Sample("a", {"bin": b"x"}, label)]).save(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
     ("key", "fields", "message"),
     [
-        ("../a", ["bin"], "no relative path"),
+        ("../a", ["bin"], r"sample 0 \(../a\) .* its key back; name it '%2E%2E%2Fa'"),
+        ("frame.001", ["bin"], "name it 'frame%2E001'"),
+        ("a.b/.hidden", ["bin"], "name it 'a.b/%2Ehidden'"),
+        ("a\udcff", ["bin"], r"sample 0 \('a\\udcff'\) .* name it 'a%FF'"),
+        ("a\0", ["bin"], "name it 'a%00'"),
         ("a", ["B/C"], "not named like a file suffix"),
         ("a", [], "has no fields"),
     ],

@@ -604,6 +604,19 @@ def test_fixed_size_keeps_its_input_open_until_it_is_dropped() -> None:
     assert closed == [0, 1]
 
 
+@pytest.mark.parametrize("kind", ["known", "unknown", "endless", "endless that cannot seek"])
+def test_an_endless_repeat_of_fixed_size_is_one_of_its_input_in_every_epoch(kind: str) -> None:
+    flow = Flow.of(range(10)).shuffle(seed=1)
+    flow = {
+        "known": flow,
+        "unknown": flow.filter(is_even),
+        "endless": flow.repeat(),
+        "endless that cannot seek": flow.repeat().choose(flow.repeat()),
+    }[kind]
+    three_epochs = flow.fixed_size(4).repeat().take(23).repeat(3)
+    assert list(three_epochs) == list(flow.repeat().take(23).repeat(3))
+
+
 def keep_first_of_four(*, kept: int) -> Flow:
     """Epochs of one item or none."""
     return Flow.of(range(4)).shuffle(seed=1).take(1).filter(lambda n: n == kept)

@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw
 from penstock.cli.opening import Format, SourceView, open_samples
 from penstock.cli.terminal import AsJson, print_json
 from penstock.errors import SourceError
+from penstock.formats.pillow import blame_image
 from penstock.pack.durable import write_durable
 from penstock.read.dataset import Dataset
 from penstock.sample import Sample, is_video_field, picture_fields
@@ -88,8 +89,9 @@ def _draw_row(dataset: Dataset | SourceView, row: int, size: int) -> tuple[Sampl
 def _draw_sample(sample: Sample, size: int) -> Image.Image:
     """The picture of a sample, or the first frame of its video, or an array of pixels."""
     try:
-        picture = _find_picture(sample)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        with blame_image("damaged"):
+            picture = _find_picture(sample)
+    except SourceError:
         return _draw_blank("damaged", size)
     if picture is None:
         return _draw_blank("no image", size)

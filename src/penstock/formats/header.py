@@ -8,6 +8,7 @@ from typing import NamedTuple
 from PIL import Image, UnidentifiedImageError
 
 from penstock.errors import SourceError
+from penstock.formats.pillow import blame_image
 
 
 class ImageHeader(NamedTuple):
@@ -26,17 +27,12 @@ def read_header(data: bytes) -> ImageHeader:
         raise SourceError("the file is empty")
     if data[:3] == b"\xff\xd8\xff":
         return _read_jpeg_header(data)
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            return ImageHeader((image.format or "unknown").lower(), image.height, image.width)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise SourceError(f"not an image: {_first_line(error, data)}") from None
-
-
-def _first_line(error: Exception, data: bytes) -> str:
-    if isinstance(error, UnidentifiedImageError):
-        return f"no known format begins with {data[:8]!r}"
-    return str(error).partition("\n")[0]
+    with blame_image("not an image"):
+        try:
+            with Image.open(io.BytesIO(data)) as image:
+                return ImageHeader((image.format or "unknown").lower(), image.height, image.width)
+        except UnidentifiedImageError:
+            raise SourceError(f"not an image: no known format begins with {data[:8]!r}") from None
 
 
 _STANDALONE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from penstock.errors import SourceError
@@ -28,9 +29,10 @@ def make_key(name: str) -> str:
 
 
 def keep_key(key: str) -> str:
-    """A key as it is, if it is safe as a relative path; else as `make_key` escapes it."""
-    unsafe = any(part in ("", ".", "..") for part in key.split("/"))
-    return make_key(key) if unsafe else key
+    """A key as it is, if it is a relative path that a tar gives back; else as `make_key` escapes it."""
+    parts = key.split("/")
+    lost = "." in parts[-1] or re.search("[\0\ud800-\udfff]", key)
+    return make_key(key) if lost or any(part in ("", ".", "..") for part in parts) else key
 
 
 def make_keys(names: Sequence[str]) -> list[str]:

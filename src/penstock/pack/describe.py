@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from PIL import Image
 from penstock import _core
 from penstock.errors import SourceError
 from penstock.formats.header import ImageHeader, read_header
+from penstock.formats.pillow import blame_image
 from penstock.formats.webdataset import FRAMES
 from penstock.sample import Sample, is_image_field, is_video_field
 
@@ -77,16 +77,8 @@ def describe_video(data: bytes, frames: Sequence[int]) -> ImageNote:
 
 def _check_with_pillow(data: bytes) -> None:
     """What the native decoder finds fault with is damaged if Pillow, which forgives more, fails too."""
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            image.load()
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise SourceError(f"does not decode: {say_why(error)}") from None
-
-
-def say_why(error: Exception) -> str:
-    """What Pillow says, without the address of the buffer that it read."""
-    return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", str(error))
+    with blame_image("does not decode"), Image.open(io.BytesIO(data)) as image:
+        image.load()
 
 
 def _make_plain(value: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from penstock.errors import SourceError
+from penstock.formats.pillow import blame_image
 from penstock.pack.checks import keep_integers
-from penstock.pack.describe import say_why
 from penstock.sample import Sample, is_image_field
 
 _PHOTOS = frozenset({"L", "LA", "RGB", "RGBA", "CMYK"})
@@ -70,16 +70,13 @@ class _Smaller(NamedTuple):
 
 
 def _shrink_image(data: bytes, shrink: Shrink) -> _Smaller | None:
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            size = _smaller_size(image.size, shrink)
-            if size is None:
-                return None
-            _check_photo(image)
-            is_lossy = _is_lossy(image, data)
-            pixels = image.convert(_pixel_mode(image))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise SourceError(f"does not decode: {say_why(error)}") from None
+    with blame_image("does not decode"), Image.open(io.BytesIO(data)) as image:
+        size = _smaller_size(image.size, shrink)
+        if size is None:
+            return None
+        _check_photo(image)
+        is_lossy = _is_lossy(image, data)
+        pixels = image.convert(_pixel_mode(image))
     pixels, out = pixels.resize(size, Image.Resampling.BICUBIC), io.BytesIO()
     if is_lossy and pixels.mode in ("L", "RGB"):
         pixels.save(out, "JPEG", quality=shrink.quality)

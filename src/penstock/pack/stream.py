@@ -12,10 +12,12 @@ from contextlib import suppress
 from itertools import groupby
 from operator import index
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import PackError, SourceError
+from penstock.formats.datapoint import parse_label
 from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.tar import BLOCK
@@ -89,7 +91,7 @@ class _Cutter:
 
 
 class _Checker:
-    """What makes samples a data set: keys that are paths and unique, columns of one type each."""
+    """What makes samples a data set: keys that are paths and unique, whole labels, columns of one type each."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
@@ -99,9 +101,10 @@ class _Checker:
         for position, sample in enumerate(samples):
             try:
                 self._check_names(sample)
+                parse_label(sample.label)
                 self._check_columns(sample)
                 described = _describe(sample)
-            except (SourceError, pa.ArrowException) as error:
+            except SourceError as error:
                 name = f"sample {position} ({printable(sample.key)})"
                 raise PackError(f"{name} cannot be packed: {error}") from error
             yield described
@@ -110,21 +113,31 @@ class _Checker:
         if sample.key in self._keys:
             raise SourceError("another one has the same key")
         self._keys.add(sample.key)
-        if keep_key(sample.key) != sample.key or not sample.fields:
-            raise SourceError("its key is no relative path, or it has no fields")
+        if (key := keep_key(sample.key)) != sample.key:
+            raise SourceError(f"a tar would not give its key back; name it {key!r}")
+        if not sample.fields:
+            raise SourceError("it has no fields")
         for name in sample:
             if field_name(name) != name or "/" in name or not name.isprintable():
                 raise SourceError(f"the field {name!r} is not named like a file suffix")
 
     def _check_columns(self, sample: Sample) -> None:
         for name, value in sample.columns.items():
-            kind = pa.infer_type([value])
+            kind = _column_type(name, value)
             known = self._types.setdefault(name, kind)
             if pa.types.is_null(known):
                 self._types[name] = kind
             elif kind != known and not pa.types.is_null(kind):
                 raise SourceError(f"its column {name!r} is {kind}, those before are {known}")
         check_column_names(sample.columns)
+
+
+def _column_type(name: str, value: Any) -> pa.DataType:
+    """SourceError if an index cannot hold the column."""
+    try:
+        return pa.field(name, pa.array([value]).type).type
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise SourceError(f"its column {name!r} does not fit into an index: {error}") from None
 
 
 def _describe(sample: Sample) -> Described:

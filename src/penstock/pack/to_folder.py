@@ -1,6 +1,7 @@
 """Writing an image folder: a directory per class, empty ones too, and beside each image its other fields.
 
-A dot that would hide a file or a folder, so that it is not read back, is written as `%2E`.
+A dot that would hide a file or a folder, so that it is not read back, is written as `%2E`. Images without labels
+lie in one folder, the slashes of their keys written as `%2F`, since a directory would be read back as a class.
 
 Videos are written as 20BN has them: `frames/<id>/00001.jpg` and so on, with `list.csv` of `id;label`.
 """
@@ -72,7 +73,9 @@ def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> in
 
 
 def _write_image(sample: Sample, place: Path, path: str, classes: Classes) -> None:
-    if sample.label is not None:
+    if sample.label is None:
+        path = path.replace("/", "%2F")
+    else:
         folder = _safe_name(class_name(sample.label, classes))
         path = path if path.startswith(f"{folder}/") else f"{folder}/{path}"
     for field, data in data_fields(sample).items():

@@ -1,4 +1,4 @@
-"""Writing WebDataset tars: plain, without an index."""
+"""Writing WebDataset tars: plain, without an index. A key that they would not give back is escaped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
+from penstock.formats.keys import keep_key
 from penstock.pack.cut import DEFAULT_SHARD_SIZE
 from penstock.pack.describe import shard_fields
 from penstock.pack.outgoing import Classes
@@ -27,7 +28,7 @@ def write_webdataset(samples: Iterable[Sample], place: Path, classes: Classes) -
                 file = open(place / shard_name(number), "xb")  # noqa: SIM115
                 number += 1
             for name, data in shard_fields(sample).items():
-                header = member_header(f"{sample.key}.{name}", len(data))
+                header = member_header(f"{keep_key(sample.key)}.{name}", len(data))
                 file.write(header + data + padding(len(data)))
             count += 1
         if file is not None:

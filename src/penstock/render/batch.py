@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -109,9 +110,7 @@ class _Request:
         """Lets Pillow decode what the core did not, a picture at a time for each thread."""
         if not status.any():
             return
-        rows = np.flatnonzero(np.isin(status, LEFT_TO_PILLOW))
-        if len(rows) == 0:
-            return
+        rows = np.flatnonzero(np.isin(status, LEFT_TO_PILLOW)).tolist()
 
         def render_row(row: int) -> None:
             status[row], pixels = decode_with_pillow(self.images[row], Status(status[row]))
@@ -119,8 +118,13 @@ class _Request:
                 one = slice(row, row + 1)
                 self._take(one, pixels).render(out[one], status[one], 1)
 
-        with ThreadPoolExecutor(min(threads, len(rows))) as pool:
-            list(pool.map(render_row, rows))
+        if min(threads, len(rows)) > 1:
+            # A RuntimeError is the system's, which gives no thread: then all is done here, some rows again.
+            with suppress(RuntimeError), ThreadPoolExecutor(min(threads, len(rows))) as pool:
+                list(pool.map(render_row, rows))
+                return
+        for row in rows:
+            render_row(row)
 
     def _take(self, rows: slice, pixels: NDArray[np.uint8]) -> _Request:
         color = self.color

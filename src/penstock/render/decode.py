@@ -40,7 +40,9 @@ def decode_with_pillow(data: Buffer, verdict: Status) -> tuple[Status, NDArray[n
     """OK and the pixels; or why there are none, which is the core's `verdict` if it had one."""
     try:
         return Status.OK, reference.decode(data)
-    except (Image.DecompressionBombError, MemoryError):
+    except MemoryError:
+        raise  # the machine's fault, not the picture's
+    except Image.DecompressionBombError:
         return Status.TOO_LARGE, None
     except Exception as error:  # noqa: BLE001
         # Intentional: for bad data Pillow's readers raise nearly everything (OSError, SyntaxError,

@@ -127,7 +127,8 @@ class FixedSize(Stage):
     """Epochs of exactly `size` items, cut from the endless repetition of the input.
 
     Epoch e holds items e * size to (e + 1) * size - 1 of that repetition: nothing is lost between
-    epochs, and any epoch can be made without those before it. Where the length of the input is not
+    epochs, and any epoch can be made without those before it. Each epoch of an endless repetition of
+    this one begins with a new epoch of the input: it cannot go on where one without end stopped. Where the length of the input is not
     known, its epochs that were read to their end are counted, and not read again for later ones; and
     after a whole pass the input stays open for the next epoch, if that comes next.
     """
@@ -139,7 +140,8 @@ class FixedSize(Stage):
     seeks = True
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
-        epoch, start = self._skip_counted(at.epoch * self.size + at.start)
+        repetition, epoch = divmod(at.epoch, ENDLESS)
+        epoch, start = self._skip_counted(repetition * ENDLESS, epoch * self.size + at.start)
         wanted = len(range(at.start, self.size, at.step))
         opener = inputs[0] if self.input_length else partial(_count, self.counted, inputs[0])
         chained = self.kept.take(at)
@@ -157,9 +159,8 @@ class FixedSize(Stage):
         if usual and (start + self.size - at.start) % usual == 0:
             next(chained, None)  # an epoch that ends just here is counted when its end is seen
 
-    def _skip_counted(self, start: int) -> tuple[int, int]:
-        """(epoch of the input, place in it) of item `start` of the repetition, as far as is known."""
-        epoch = 0
+    def _skip_counted(self, epoch: int, start: int) -> tuple[int, int]:
+        """(epoch of the input, place in it) of item `start` from `epoch` on, as far as is known."""
         while start >= self.counted.get(epoch, math.inf):
             start -= self.counted[epoch]
             epoch += 1
