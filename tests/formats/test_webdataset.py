@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,54 @@ def test_a_tar_of_tars_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="train.tar: holds tars; unpack"):
         penstock.index_dataset(outer, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def class_tars(root: Path) -> Path:
+    """A tar per class, as the archive that ImageNet comes in holds them."""
+    for name in ("n01", "n02"):
+        write_tar(root / f"{name}.tar", {f"{name}_{k}.JPEG": photos(2)[k] for k in range(2)})
+    return root
+
+
+def class_folders(root: Path) -> Path:
+    """One tar of class folders, with a list beside them, as Food-101 comes."""
+    images = {f"food/images/{name}/0.jpg": photos(1)[0] for name in ("pie", "ham")}
+    return write_tar(root / "food.tar", {**images, "food/meta/train.txt": b"pie/0"})
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (class_tars, r"all names in n01.tar begin with its own; unpack each .*--format webdataset"),
+        (class_folders, r"\(food/images/pie, food/images/ham, ...\) in food.tar; .*unpack it"),
+    ],
+)
+def test_archives_of_classes_are_refused_unless_they_are_said_to_be_webdataset(
+    tmp_path: Path, make: Callable[[Path], Path], reason: str
+) -> None:
+    path, out = make(tmp_path), tmp_path / "out"
+    with pytest.raises(SourceError, match=reason):
+        open_source(path)
+    with pytest.raises(SourceError, match=reason):
+        penstock.index_dataset(path, out=out)
+    assert not out.exists()
+    count = len(open_source(path, format="webdataset").names)
+    assert penstock.index_dataset(path, format="webdataset", out=out).samples == count
+
+
+@pytest.mark.parametrize(
+    "tars",
+    [
+        {"a.tar": {"0.jpg": b""}, "b.tar": {"1.jpg": b""}},
+        {"a.tar": {"all/0.jpg": b"", "all/1.jpg": b""}},
+        {"val.tar": {"val_0.jpg": b"", "val_1.jpg": b""}},
+        {"00000.tar": {"000000000.jpg": b""}, "00001.tar": {"000010000.jpg": b""}},
+        {"a.tar": {"x/0.jpg": b"", "x/0.cls": b"1", "y/0.jpg": b""}},
+        {"a.tar": {"a_0.jpg": b"", "a_0.json": b"{}"}, "b.tar": {"b_0.jpg": b""}},
+    ],
+    ids=["flat", "one folder", "one tar of its name", "numbers", "labelled", "described"],
+)
+def test_webdataset_may_have_no_labels(tmp_path: Path, tars: dict[str, dict[str, bytes]]) -> None:
+    for name, members in tars.items():
+        write_tar(tmp_path / name, members)
+    assert open_source(tmp_path).names

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from penstock.errors import SourceError
 from penstock.formats.arrow_files import DATASET_DICT, open_arrow
+from penstock.formats.class_tars import check_no_classes
 from penstock.formats.data_files import has_suffix, is_pattern, match_files
 from penstock.formats.files import is_file, is_folder, is_image_name
 from penstock.formats.folder import open_folder, walk_files
@@ -23,7 +24,7 @@ from penstock.formats.parquet import open_parquet
 from penstock.formats.source import Source
 from penstock.formats.tfrecord import is_tfrecord, open_tfrecord
 from penstock.formats.unified_doc import is_unified_doc, open_unified_doc
-from penstock.formats.webdataset import is_tar_name, open_webdataset
+from penstock.formats.webdataset import WebDatasetSource, is_tar_name, open_webdataset
 
 OPENERS: dict[str, Callable[[str | os.PathLike[str]], Source]] = {
     "arrow": open_arrow,
@@ -69,7 +70,10 @@ def open_source(
     if format in ("frames", "listing") and path.is_dir():
         place = _find_listing(path)
     try:
-        return OPENERS[name](place)
+        source = OPENERS[name](place)
+        if format is None and isinstance(source, WebDatasetSource):
+            check_no_classes(path, source.tar_names)
+        return source
     except SourceError as error:
         if format is not None or place == path:
             raise

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceError
+from penstock.formats.class_tars import TarNames
 from penstock.formats.data_files import find_files, has_suffix
 from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
@@ -136,6 +137,7 @@ class WebDatasetSource:
     starts: np.ndarray
     members: np.ndarray
     fields: Sequence[str]
+    tar_names: Sequence[TarNames]
     classes: Sequence[str] | None = None
     columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
     ignored: Sequence[str] = ()
@@ -164,6 +166,7 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
     """The samples of all tars that `path` stands for, in the order of the tars' names or the pattern."""
     paths = find_tars(path)
     tars, names, tar_of, starts = [], [], array("i"), array("q", [0])
+    tar_names = [TarNames(tar.name) for tar in paths]
     members, numbers = array("q"), dict[str, int]()
     seen: set[str] = set()
     ignored: list[str] = []
@@ -179,6 +182,7 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
             seen.add(group.key)
             names.append(group.key)
             tar_of.append(k)
+            tar_names[k].add(group.key, group.members)
             for name, member in group.members.items():
                 members.extend((numbers.setdefault(name, len(numbers)), member.offset, member.size))
             starts.append(len(members) // 3)
@@ -193,6 +197,7 @@ def open_webdataset(path: str | os.PathLike[str]) -> WebDatasetSource:
         starts=np.array(starts),
         members=np.array(members, np.int64).reshape(-1, 3),
         fields=list(numbers),
+        tar_names=tar_names,
         ignored=ignored,
     )
 

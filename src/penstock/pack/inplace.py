@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 
 from penstock.errors import PackError, SourceChangedError, SourceError
+from penstock.formats.class_tars import TarNames, check_no_classes
 from penstock.formats.data_files import find_root, name_below
 from penstock.formats.detect import find_format, open_source
 from penstock.formats.files import ImageFiles
@@ -68,7 +69,7 @@ def index_dataset(
         raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
     if (format or find_format(path)[0]) == "webdataset":
         tars = find_tars(path)
-        return _index_tars(tars, out, on_error, workers, watcher)
+        return _index_tars(tars, format, out, on_error, workers, watcher)
     source = open_source(path, format=format)
     if isinstance(source, ImageFiles):
         folder = _prepare(out, source.root)
@@ -177,11 +178,13 @@ class _TarPart(NamedTuple):
 
     shard: ShardResult
     keys: list[str]
+    names: TarNames
     rejected: list[tuple[str, str]]
 
 
 def _index_tars(
     tars: list[Path],
+    format: str | None,
     out: str | os.PathLike[str] | None,
     on_error: str,
     workers: int | None,
@@ -205,6 +208,8 @@ def _index_tars(
                 raise _refusal(rejected, len(rejected), on_error)
             raise SourceError(f"{tars[0]}: no samples in the {len(tars)} tars from this one on")
         check_no_archives(tars[0], (field for part in parts for field in part.shard.fields))
+        if format is None:
+            check_no_classes(tars[0], [part.names for part in parts])
         return _finish([part.shard for part in parts], root, target, None, rejected)
 
 
@@ -226,7 +231,7 @@ def _check_plain(tar: Path) -> None:
 def _index_tar(
     tar: Path, name: str, target: Target, on_error: str, progress: ProgressCounter
 ) -> _TarPart:
-    index, keys = IndexBuilder(pa.schema([])), list[str]()
+    index, keys, names = IndexBuilder(pa.schema([])), list[str](), TarNames(tar.name)
     rejected: list[tuple[str, str]] = []
     passed: list[str] = []
     fd = os.open(tar, os.O_RDONLY | os.O_CLOEXEC)
@@ -234,6 +239,7 @@ def _index_tar(
     try:
         for group in while_wanted(group_members(scan_tar(fd, passed), passed)):
             keys.append(group.key)
+            names.add(group.key, group.members)
             try:
                 _add_group(index, fd, name, group)
             except SourceError as error:
@@ -257,7 +263,7 @@ def _index_tar(
             shown,
         )
     data = record_file(tar, name)
-    return _TarPart(target.write(index, name.removesuffix(".tar"), data), keys, rejected)
+    return _TarPart(target.write(index, name.removesuffix(".tar"), data), keys, names, rejected)
 
 
 def _add_group(index: IndexBuilder, fd: int, file: str, group: Group) -> None:
