@@ -87,3 +87,19 @@ def test_a_frame_that_is_no_jpeg_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "7/00001.jpg").write_bytes(b"GIF89a")
     with pytest.raises(SourceError, match="00001.jpg is not a JPEG"):
         open_frames(listing).read(0)
+
+
+def test_two_folders_with_the_same_videos_are_an_error_that_says_how_to_choose(
+    tmp_path: Path,
+) -> None:
+    for name in (".old/7", "flow/7", "notes/7", "rgb/7"):
+        (tmp_path / name).mkdir(parents=True)
+        if name != "notes/7":
+            (tmp_path / name / "0.jpg").write_bytes(photos(1)[0] + name.encode())
+    listing = tmp_path / "list.csv"
+    listing.write_text("7;a\n")
+    advice = rf"frames of 7: {tmp_path}/flow, {tmp_path}/rgb; .*pack {tmp_path}/rgb OUT --listing"
+    with pytest.raises(SourceError, match=advice):
+        open_source(tmp_path)
+    chosen = open_source(tmp_path / "rgb", listing=listing)
+    assert chosen.read(0)["mjpg"].endswith(b"rgb/7")

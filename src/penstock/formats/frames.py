@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shlex
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -145,15 +146,24 @@ def _check_id(listing: Path, number: int, name: str) -> str:
 
 def _list_roots(listing: Path) -> list[Path]:
     """Where the folders of frames may be: beside the listing, or in a folder beside it."""
-    folders = sorted(Path(e.path) for e in os.scandir(listing.parent) if e.is_dir())
-    return [listing.parent, *folders]
+    entries = [e for e in os.scandir(listing.parent) if not e.name.startswith(".")]
+    return [listing.parent, *sorted(Path(e.path) for e in entries if e.is_dir())]
 
 
 def _find_root(listing: Path, name: str) -> Path:
-    for folder in _list_roots(listing):
-        if (folder / name).is_dir():
-            return folder
-    raise SourceError(f"{listing}: no folder {printable(name)} beside it; say where the frames are")
+    found = [folder for folder in _list_roots(listing) if os.path.isdir(folder / name)]
+    roots = [folder for folder in found if _is_video(folder / name)] or found
+    if not roots:
+        raise SourceError(
+            f"{listing}: no folder {printable(name)} beside it; say where the frames are"
+        )
+    if len(roots) > 1:
+        shown = ", ".join(printable(str(root)) for root in roots)
+        raise SourceError(
+            f"{listing}: several folders have frames of {printable(name)}: {shown}; say which one, "
+            f"as in `penstock pack {shlex.quote(str(roots[-1]))} OUT --listing {shlex.quote(str(listing))}`"
+        )
+    return roots[0]
 
 
 def _list_frames(folder: Path) -> tuple[list[str], int, int]:
