@@ -103,3 +103,15 @@ def test_two_folders_with_the_same_videos_are_an_error_that_says_how_to_choose(
         open_source(tmp_path)
     chosen = open_source(tmp_path / "rgb", listing=listing)
     assert chosen.read(0)["mjpg"].endswith(b"rgb/7")
+
+
+def test_frames_come_in_the_order_of_their_numbers_and_hidden_files_are_none(
+    tmp_path: Path,
+) -> None:
+    listing, photo = make_videos(tmp_path, "9;a\n"), photos(1)[0]
+    (tmp_path / "9").mkdir()
+    (tmp_path / "9/._1.jpg").write_bytes(b"\0\5\x16\7")
+    for k in range(1, 13):
+        (tmp_path / f"9/{k}.jpg").write_bytes(photo + b"%d" % k)
+    frames = open_frames(listing).read(0).split_frames()
+    assert [int(frame[len(photo) :]) for frame in frames] == list(range(1, 13))

@@ -1,14 +1,15 @@
 """20BN's way of keeping videos: a CSV of `id;label` lines, and a folder of JPEG frames per id.
 
-A video is one sample with the field `mjpg`, its frames in the order of their file names. Labels are
-whole numbers as they are, or names numbered in sorted order (`007` is a name); an id with an empty
-label or none is unlabelled.
+A video is one sample with the field `mjpg`, its frames in the order of their file names, in which `2.jpg`
+comes before `10.jpg`. Labels are whole numbers as they are, or names numbered in sorted order (`007` is
+a name); an id with an empty label or none is unlabelled.
 """
 
 from __future__ import annotations
 
 import csv
 import os
+import re
 import shlex
 import stat
 from collections.abc import Sequence
@@ -54,7 +55,7 @@ def has_frames(listing: Path) -> bool:
 
 def _is_video(folder: Path) -> bool:
     # Not Path's: a line of some other file may be too long for a name.
-    return os.path.isdir(folder) and any(n.lower().endswith(_SUFFIXES) for n in os.listdir(folder))
+    return os.path.isdir(folder) and any(map(_is_frame_name, os.listdir(folder)))
 
 
 @dataclass(frozen=True)
@@ -168,13 +169,23 @@ def _find_root(listing: Path, name: str) -> Path:
 
 def _list_frames(folder: Path) -> tuple[list[str], int, int]:
     """(names in order, bytes in all, newest mtime) of the frames in a folder."""
-    found = [e for e in os.scandir(folder) if e.name.lower().endswith(_SUFFIXES)]
+    found = [e for e in os.scandir(folder) if _is_frame_name(e.name)]
     infos = [entry.stat() for entry in found]
     for entry, info in zip(found, infos, strict=True):
         if not stat.S_ISREG(info.st_mode):
             raise SourceError(f"{entry.path}: not a regular file")
     size, newest = sum(i.st_size for i in infos), max((i.st_mtime_ns for i in infos), default=0)
-    return sorted(entry.name for entry in found), size, newest
+    return sorted((entry.name for entry in found), key=_split_numbers), size, newest
+
+
+def _is_frame_name(name: str) -> bool:
+    return name.lower().endswith(_SUFFIXES) and not name.startswith(".")  # macOS: ._00001.jpg
+
+
+def _split_numbers(name: str) -> tuple[list[str | int], str]:
+    """What frames are sorted by, since ffmpeg's `%d.jpg` writes no zeros before numbers."""
+    parts = re.split("([0-9]+)", name)
+    return [int(part) if k % 2 else part for k, part in enumerate(parts)], name
 
 
 def _number_labels(labels: Sequence[str | None]) -> tuple[list[int | None], list[str] | None]:
