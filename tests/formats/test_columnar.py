@@ -52,6 +52,26 @@ def test_text_labels_are_numbered_in_sorted_order(tmp_path: Path) -> None:
     assert [source.read(i).label for i in range(3)] == [1, 0, None]
 
 
+@pytest.mark.parametrize(
+    ("labels", "classes"), [(["a", "", None], ["a"]), ([None, ""], []), ([None], [])]
+)
+def test_an_empty_text_is_no_label(
+    tmp_path: Path, labels: list[str | None], classes: list[str]
+) -> None:
+    column = pa.array(labels, pa.string())
+    table = pa.table({"image": photos(len(labels)), "label": column})
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = open_parquet(tmp_path / "a.parquet")
+    assert source.classes == classes
+    assert [source.read(i).label for i in range(len(labels))] == [0 if n else None for n in labels]
+
+
+def test_spaces_around_a_label_are_an_error(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": photos(2), "label": ["a", " a"]}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"a.parquet: the label ' a' has spaces around it"):
+        open_parquet(tmp_path / "a.parquet")
+
+
 def write_paths(path: Path, *paths: str) -> Path:
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     rows = [{"bytes": b, "path": p} for b, p in zip(photos(len(paths)), paths, strict=True)]

@@ -70,7 +70,7 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
         layout = find_layout(table.schema)
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
-    labels, classes = number_labels(layout, table)
+    labels, classes = number_labels(path, layout, table)
     paths = find_path_column(table.schema, layout)
     names, keys = name_rows(None if paths is None else table[paths], stems)
     size = sum(state[1] for state in states) // table.num_rows + 1

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from penstock.errors import SourceError
 from penstock.formats.datapoint import encode_component, join_field
 from penstock.formats.keys import make_keys
+from penstock.formats.labels import list_classes
 from penstock.formats.names import unique_keys
 from penstock.sample import Sample
 
@@ -172,7 +173,7 @@ def _take_value(value: pa.Scalar) -> Any:
 
 
 def number_labels(
-    layout: Layout, table: pa.Table
+    path: object, layout: Layout, table: pa.Table
 ) -> tuple[pa.ChunkedArray | None, list[str] | None]:
     """(whole numbers or null per row, class names)."""
     if layout.label is None:
@@ -182,15 +183,15 @@ def number_labels(
         column = column.cast(column.type.value_type)
     if _is_text(column.type):
         column = column.cast(pa.string())
-        classes = sorted(pc.unique(column.drop_null()).to_pylist())
-        return pc.index_in(column, pa.array(classes)).cast(pa.int64()), classes
+        classes = list_classes(path, pc.unique(column).to_pylist())
+        return pc.index_in(column, pa.array(classes, pa.string())).cast(pa.int64()), classes
     if pa.types.is_floating(column.type):  # what pandas makes of whole numbers with gaps
         column = pc.if_else(pc.is_nan(column), None, column)
     try:
         return column.cast(pa.int64()), list(layout.class_names or ()) or None
     except pa.ArrowInvalid:
         raise SourceError(
-            f"the column {layout.label!r} is not of whole numbers of 64 bits: they cannot be labels"
+            f"{path}: the column {layout.label!r} is not of whole numbers of 64 bits: they cannot be labels"
         ) from None
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.formats.files import ImageFiles, is_image_name, stat_files
+from penstock.formats.labels import list_classes
 from penstock.formats.listing_table import read_csv, read_json_lines
 from penstock.formats.names import is_below
 
@@ -107,9 +108,6 @@ def _read_labels(listing: Path, table: pa.Table) -> tuple[list[int | None], list
         return column.to_pylist(), None
     if not pa.types.is_string(column.type):
         raise SourceError(f"{listing}: labels are {column.type}, not whole numbers or names")
-    classes = sorted(set(column.to_pylist()) - {None, ""})
-    for name in classes:
-        if name != name.strip():  # ' 2' among numbers would make names of all of them
-            raise SourceError(f"{listing}: the label {name!r} has spaces around it; take them out")
+    classes = list_classes(listing, column.to_pylist())
     number = {name: label for label, name in enumerate(classes)}
     return [number.get(name) for name in column.to_pylist()], classes

@@ -117,7 +117,7 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
         raise SourceError(f"{path}: no rows in it")
     layout = replace(layout, ignored=[*layout.ignored, *_find_partitions(files)])
     small = pa.concat_tables(tables)
-    labels, classes = number_labels(layout, small)
+    labels, classes = number_labels(path, layout, small)
     chunks = [chunk for part in paths for chunk in part.chunks]
     names, keys = name_rows(pa.chunked_array(chunks) if chunks else None, stems)
     return ParquetSource(
