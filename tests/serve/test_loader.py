@@ -771,6 +771,17 @@ def test_a_sample_without_a_label_is_the_callers_to_mend(tmp_path: Path) -> None
     assert len(next(iter(Loader(tmp_path, 1, fields=("image",))))[0]) == 1
 
 
+def test_a_label_in_a_column_of_another_name_is_pointed_out(tmp_path: Path) -> None:
+    from images import encode
+
+    (tmp_path / "0.jpg").write_bytes(encode(8, 8))
+    (tmp_path / "list.csv").write_text("path,fine_label,coarse_label\n0.jpg,7,3\n")
+    with pytest.raises(ValueError, match="a column in its place: it has fine_label, coarse_label$"):
+        list(Loader(tmp_path / "list.csv", 1))
+    (batch,) = Loader(tmp_path / "list.csv", 1, fields=("image", "fine_label"))
+    assert batch[1].tolist() == [7]
+
+
 @pytest.fixture
 def described(tmp_path: Path) -> Path:
     """A data set with a column of each kind."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.pack.index import KEY, field_names
+from penstock.pack.index import KEY, field_names, user_columns
 from penstock.read.columns import Columns, Places, digest_keys, find_several, read_columns
 from penstock.read.dataset import Dataset
 from penstock.read.layout import Part
@@ -57,6 +57,10 @@ class Table:
         if set(find_pictures(dataset, dataset.fields)) & set(fields):
             return None
         return f"has no {dataset.image or 'image'}; its fields are {', '.join(fields)}"
+
+    def list_columns(self, row: int) -> list[str]:
+        """The user's columns in the data set of a row."""
+        return user_columns(self._find(row)[0].read_index().schema)
 
     def _find(self, row: int) -> tuple[Dataset, int]:
         """The data set of a row, and its number there."""

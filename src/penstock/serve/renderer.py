@@ -209,11 +209,16 @@ class Renderer:
         labels = self.layout.columns.label[step.rows]
         missing = np.flatnonzero(labels == NO_LABEL)
         if len(missing):
-            key = self.table.name_row(int(step.rows[missing[0]]))
-            raise ValueError(f"{key!r} has no label: leave 'label' out of fields")
+            raise ValueError(self._describe_unlabelled(int(step.rows[missing[0]])))
         return (
             labels if self.filler_label is None else np.where(step.valid, labels, self.filler_label)
         )
+
+    def _describe_unlabelled(self, row: int) -> str:
+        message = f"{self.table.name_row(row)!r} has no label: leave 'label' out of fields"
+        if columns := self.table.list_columns(row):
+            message += f", or ask for a column in its place: it has {', '.join(columns)}"
+        return message
 
 
 def _take(images: Any, kept: NDArray[np.int64]) -> Any:
