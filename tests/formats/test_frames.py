@@ -68,6 +68,13 @@ def test_a_wrong_line_is_an_error_that_names_it(tmp_path: Path, listing: str, re
         open_frames(make_videos(tmp_path, listing))
 
 
+def test_a_list_that_is_not_utf8_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    listing = make_videos(tmp_path, "")
+    listing.write_bytes("7;bär\n".encode("cp1252"))
+    with pytest.raises(SourceError, match="list.csv: not all UTF-8; save the file as UTF-8"):
+        open_frames(listing)
+
+
 def test_a_frame_that_is_a_pipe_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
     listing = make_videos(tmp_path, "7;a\n")
     os.mkfifo(tmp_path / "7/00009.jpg")

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.data_files import has_suffix
+from penstock.formats.files import is_image_name
 from penstock.formats.keys import make_keys
 from penstock.formats.listing import PATH_COLUMNS
 from penstock.formats.names import is_below, printable
@@ -32,17 +33,20 @@ _SUFFIXES = (".jpg", ".jpeg")
 
 
 def is_frame_listing(path: Path) -> bool:
-    """Whether a file is a CSV of the form `id;label`: one semicolon in its first line, and no comma before it."""
+    """Whether a file is a CSV of the form `id;label`: one semicolon in its first line, and no comma before it.
+
+    A list of images that is separated by semicolons is none.
+    """
     if not has_suffix(path.name, ".csv"):
         return False
     try:
         with open(path, "rb") as file:
-            line = file.readline(4096)
+            line, second = file.readline(4096), file.readline(4096)
     except OSError:
         return False
-    head = line.partition(b";")[0]
-    is_heading = head.decode("utf-8-sig", "replace") in PATH_COLUMNS  # of a listing
-    return line.count(b";") == 1 and b"," not in head and not is_heading
+    cells = [text.partition(b";")[0].decode("utf-8-sig", "replace") for text in (line, second)]
+    lists_images = cells[0] in PATH_COLUMNS or any(is_image_name(c.strip(' "')) for c in cells)
+    return line.count(b";") == 1 and "," not in cells[0] and not lists_images
 
 
 def has_frames(listing: Path) -> bool:
@@ -132,7 +136,9 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
         raise SourceError(
             f"{listing}, after {len(rows)} ids: {error}; are its quotes closed?"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise SourceError(f"{listing}: not all UTF-8; save the file as UTF-8") from None
+    except OSError as error:
         raise SourceError(f"{listing}: {error}") from None
     if not rows:
         raise SourceError(f"{listing}: lists no videos")

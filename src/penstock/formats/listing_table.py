@@ -41,11 +41,14 @@ def read_csv(path: Path, delimiter: str) -> pa.Table:
 def _parse_csv(path: Path, delimiter: str) -> pa.Table:
     """All cells as bytes. A row of our own is read behind the last: an open quote would swallow it."""
     data = path.read_bytes()
+    if b"\0" in data:
+        raise SourceError(f"{path}: it has zero bytes, as UTF-16 does; save the file as UTF-8")
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     read = pyarrow.csv.ReadOptions(block_size=_MAX_ROW)
     try:
         with pyarrow.csv.open_csv(_feed(data), read_options=read, parse_options=parse) as reader:
             names = reader.schema.names
+        _check_separator(path, delimiter, names)
         last = delimiter.join("." * len(names)).encode()
         raw = pyarrow.csv.read_csv(
             _feed(data, b"\n", last, b"\n"),
@@ -66,6 +69,16 @@ def _parse_csv(path: Path, delimiter: str) -> pa.Table:
         line = data.count(b"\n") - cell.count(b"\n", 0, -len(last) - 2) + 1
         raise SourceError(f"{path}, line {line}: a quote that is never closed")
     return raw.slice(0, raw.num_rows - 1)
+
+
+def _check_separator(path: Path, delimiter: str, names: list[str]) -> None:
+    """SourceError if a heading of several columns was read as one."""
+    found = next((mark for mark in ";\t," if mark in names[0]), None)
+    if len(names) == 1 and found:
+        wanted = "tabs" if delimiter == "\t" else "commas"
+        raise SourceError(
+            f"{path}: its columns are separated by {found!r}; save it with {wanted}, and one called path"
+        )
 
 
 def _feed(*parts: bytes) -> pa.BufferReader:
