@@ -40,6 +40,11 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
     )
 
 
+def holds_images(path: str | os.PathLike[str]) -> bool:
+    """Whether there are images in a folder or below it."""
+    return any(is_image_name(name) for name, _ in walk_files(path, strict=False))
+
+
 def _list_images(root: Path, classes: list[str]) -> tuple[list[tuple[str, int, int]], list[str]]:
     found: list[tuple[str, int, int]] = []
     ignored: list[str] = []
