@@ -9,7 +9,7 @@ from images import encode
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.detect import open_source
 from penstock.formats.folder import open_folder
-from trees import make_folder
+from trees import make_folder, write_images
 
 
 def test_classes_are_the_sorted_top_directories_with_any_nesting_below(tmp_path: Path) -> None:
@@ -62,6 +62,17 @@ def test_files_that_are_not_images_are_ignored_and_said(tmp_path: Path) -> None:
     source = open_folder(tmp_path)
     assert len(source.names) == 1
     assert list(source.ignored) == ["beside.jpg", "class0/notes.txt"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["__MACOSX", "@eaDir", "#recycle", "lost+found", "$RECYCLE.BIN", "System Volume Information"],
+)
+def test_what_systems_leave_behind_is_hidden(tmp_path: Path, name: str) -> None:
+    write_images(tmp_path, "cat/0.jpg", f"cat/{name}/1.jpg", f"{name}/cat/2.jpg")
+    source = open_source(tmp_path)
+    assert (source.classes, source.names, source.ignored) == (["cat"], ["cat/0.jpg"], [])
+    assert open_source(tmp_path / "cat").classes is None
 
 
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:

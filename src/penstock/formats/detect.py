@@ -11,7 +11,7 @@ from penstock.errors import SourceError
 from penstock.formats.arrow_files import DATASET_DICT, open_arrow
 from penstock.formats.classes import check_classes, has_classes
 from penstock.formats.data_files import has_suffix, is_pattern, match_files
-from penstock.formats.files import is_file, is_folder, is_image_name
+from penstock.formats.files import is_file, is_folder, is_hidden, is_image_name
 from penstock.formats.folder import open_folder, walk_files
 from penstock.formats.frames import has_frames, is_frame_listing, open_frames
 from penstock.formats.gulp import open_gulp
@@ -146,7 +146,7 @@ def _which_lmdb(path: Path) -> str:
 
 def _look_at_folder(path: Path) -> tuple[str, Path]:
     entries = sorted(
-        (e for e in os.scandir(path) if not e.name.startswith(".")), key=lambda e: e.name
+        (entry for entry in os.scandir(path) if not is_hidden(entry.name)), key=lambda e: e.name
     )
     names = [entry.name for entry in entries if is_file(entry)]
     if DATA_FILE in names:
@@ -233,7 +233,7 @@ def _has_tfrecords(path: Path, names: list[str]) -> bool:
 
 
 def _find_listing(path: Path) -> Path:
-    shown = [p.name for p in path.iterdir() if not p.name.startswith(".")]
+    shown = [p.name for p in path.iterdir() if not is_hidden(p.name)]
     names = [name for name in shown if has_suffix(name, LISTING_SUFFIXES)]
     if not names:
         raise SourceError(f"{path}: no listing ({', '.join(LISTING_SUFFIXES)}) in it")

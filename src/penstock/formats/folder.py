@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from penstock.errors import SourceError
-from penstock.formats.files import UNREADABLE, ImageFiles, is_folder, is_image_name
+from penstock.formats.files import UNREADABLE, ImageFiles, is_folder, is_hidden, is_image_name
 from penstock.sample import IMAGE_FIELDS
 
 
@@ -23,7 +23,7 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
     root = Path(root)
     if not root.is_dir():
         raise SourceError(f"{root}: not a directory")
-    classes = sorted(e.name for e in os.scandir(root) if is_folder(e) and not _is_hidden(e.name))
+    classes = sorted(e.name for e in os.scandir(root) if is_folder(e) and not is_hidden(e.name))
     found, ignored = _list_images(root, classes)
     if not found:
         raise SourceError(f"{root}: no image files ({', '.join(sorted(IMAGE_FIELDS))}) below it")
@@ -88,7 +88,7 @@ def walk_files(
         return
     with entries:
         for entry in entries:
-            if _is_hidden(entry.name):
+            if is_hidden(entry.name):
                 continue
             if is_folder(entry):
                 below = f"{prefix}{entry.name}/"
@@ -104,7 +104,3 @@ def _stat(entry: os.DirEntry[str]) -> tuple[int, int] | None:
     except OSError:
         return 0, UNREADABLE  # a dangling link: listed, and rejected with its reason when read
     return (info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else None
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".")
