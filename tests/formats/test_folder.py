@@ -54,6 +54,24 @@ def test_a_folder_without_directories_is_unlabelled(tmp_path: Path) -> None:
     assert source.read(0).label is None
 
 
+def test_a_folder_whose_directories_have_no_images_is_unlabelled(tmp_path: Path) -> None:
+    write_images(tmp_path, "0.jpg")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/a.txt").touch()
+    source = open_source(tmp_path)
+    assert (source.names, source.labels, source.classes) == (["0.jpg"], [None], None)
+    assert source.ignored == ["notes/a.txt"]
+
+
+def test_an_index_is_no_class_unless_it_lies_beside_images(tmp_path: Path) -> None:
+    write_images(tmp_path, "cat/0.jpg", "dog/1.jpg")
+    (tmp_path / "aindex").mkdir()
+    for name in ("aindex", "cat"):
+        (tmp_path / name / "penstock.json").touch()
+    assert open_source(tmp_path).classes == ["cat", "dog"]
+
+
 def test_files_that_are_not_images_are_ignored_and_said(tmp_path: Path) -> None:
     make_folder(tmp_path, classes=1, per_class=1)
     (tmp_path / "class0" / "notes.txt").write_text("hello")

@@ -12,7 +12,7 @@ from penstock.formats.arrow_files import DATASET_DICT, open_arrow
 from penstock.formats.classes import check_classes, has_classes
 from penstock.formats.data_files import has_suffix, is_pattern, match_files
 from penstock.formats.files import is_file, is_folder, is_hidden, is_image_name
-from penstock.formats.folder import open_folder, walk_files
+from penstock.formats.folder import MANIFEST, open_folder, walk_files
 from penstock.formats.frames import has_frames, is_frame_listing, open_frames
 from penstock.formats.gulp import open_gulp
 from penstock.formats.listing import SUFFIXES as LISTING_SUFFIXES
@@ -41,7 +41,6 @@ OPENERS: dict[str, Callable[[str | os.PathLike[str]], Source]] = {
 }
 """How each layout is opened, by the name that `--format` takes."""
 
-MANIFEST = "penstock.json"  # of an index in place, whose own .arrow files are no source
 _LOOKED_AT = 8
 _WALKED = 100_000  # files, in well under a second
 _WALKED_ON = 10_000  # when there are images: a table lies among few files, if at all
@@ -166,7 +165,7 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
         return _which_lmdb(inner), inner
     if any(has_suffix(name, ".parquet") for name in names):
         return "parquet", path
-    if any(has_suffix(name, ".arrow") for name in names) and MANIFEST not in names:
+    if any(has_suffix(n, ".arrow") for n in names) and MANIFEST not in names:  # not of an index
         return "arrow", path
     if DATASET_DICT in names:
         return "arrow", path
