@@ -211,6 +211,16 @@ def test_a_listing_of_the_images_in_folders_that_are_no_classes_is_taken(
     assert open_source(tmp_path).labels[-1] == 3
 
 
+@pytest.mark.parametrize("format", [None, "listing"])
+def test_images_that_the_listing_of_a_folder_leaves_out_are_said(
+    tmp_path: Path, format: str | None
+) -> None:
+    write_tree(tmp_path, "images/0.jpg", "images/1.jpg", "2.jpg", list__csv="path\nimages/0.jpg\n")
+    source = open_source(tmp_path, format=format)
+    assert (source.names, source.ignored) == (["images/0.jpg"], ["2.jpg", "images/1.jpg"])
+    assert not open_source(tmp_path / "list.csv").ignored
+
+
 def test_a_listing_of_the_images_in_folders_that_may_be_classes_is_not_guessed_at(
     tmp_path: Path,
 ) -> None:

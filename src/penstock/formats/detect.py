@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from penstock.errors import SourceError
 from penstock.formats.arrow_files import DATASET_DICT, open_arrow
 from penstock.formats.classes import check_classes, has_classes
 from penstock.formats.data_files import has_suffix, is_pattern, match_files
-from penstock.formats.files import is_file, is_folder, is_hidden, is_image_name
+from penstock.formats.files import ImageFiles, is_file, is_folder, is_hidden, is_image_name
 from penstock.formats.folder import MANIFEST, open_folder, walk_files
 from penstock.formats.frames import has_frames, is_frame_listing, open_frames
 from penstock.formats.gulp import open_gulp
@@ -70,7 +71,10 @@ def open_source(
     if format in ("frames", "listing") and path.is_dir():
         place = _find_listing(path)
     try:
-        return OPENERS[name](place)
+        source = OPENERS[name](place)
+        if name == "listing" and path.is_dir():
+            return _name_unlisted(source, path)
+        return source
     except SourceError as error:
         if format is not None or place == path:
             raise
@@ -229,6 +233,14 @@ def _has_tfrecords(path: Path, names: list[str]) -> bool:
     """Among the first files that are no images: they have no suffix that one could go by."""
     others = [name for name in names if not is_image_name(name)]
     return any(is_tfrecord(path / name) for name in others[:_LOOKED_AT])
+
+
+def _name_unlisted(source: Source, path: Path) -> Source:
+    """The source of a folder's listing, with the images that it leaves out in `ignored`."""
+    assert isinstance(source, ImageFiles)
+    listed = set(source.names)
+    names = (name for name, _ in walk_files(path, strict=False) if is_image_name(name))
+    return replace(source, ignored=sorted(name for name in names if name not in listed))
 
 
 def _find_listing(path: Path) -> Path:
