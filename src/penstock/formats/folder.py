@@ -48,8 +48,9 @@ def _list_classes(root: Path, names: list[str]) -> list[str]:
     full = {folder for folder, slash, _ in (name.partition("/") for name in names) if slash}
     if not full:
         return []
-    folders = [e.name for e in os.scandir(root) if is_folder(e) and not is_hidden(e.name)]
-    return sorted(full.union(name for name in folders if not (root / name / MANIFEST).exists()))
+    folders = {e.name for e in os.scandir(root) if is_folder(e) and not is_hidden(e.name)}
+    empty = {name for name in folders - full if not (root / name / MANIFEST).exists()}
+    return sorted(full | empty)
 
 
 def holds_images(path: str | os.PathLike[str]) -> bool:
