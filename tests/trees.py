@@ -25,6 +25,14 @@ def make_folder(root: Path, classes: int = 3, per_class: int = 5, size: int = 24
     return root
 
 
+def write_images(root: Path, *names: str) -> Path:
+    """One image under each of these names."""
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(encode(8, 8))
+    return root
+
+
 def file_bytes(root: Path) -> dict[str, bytes]:
     """All files below a folder by their relative names."""
     return {

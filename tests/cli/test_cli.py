@@ -13,7 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from penstock.cli.app import app
-from trees import full_at, make_folder
+from trees import full_at, make_folder, write_images
 
 
 def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -37,6 +37,33 @@ def test_pack_prints_its_summary_as_json(tmp_path: Path) -> None:
     assert (summary["samples"], summary["shards"]) == (15, 1)
     assert summary["rejected"] == [{"name": "class0/bad.jpg", "reason": "the file is empty"}]
     assert result.stderr == "rejected class0/bad.jpg: the file is empty\n"
+
+
+@pytest.mark.parametrize("verb", ["pack", "index"])
+@pytest.mark.parametrize(
+    ("names", "classes", "row"),
+    [
+        (["cat/0.jpg", "dog/1.jpg"], ["cat", "dog"], "2: cat, dog"),
+        (["0.jpg"], None, "none: the samples are unlabelled"),
+    ],
+)
+def test_pack_and_index_say_what_the_classes_are(
+    tmp_path: Path, verb: str, names: list[str], classes: list[str] | None, row: str
+) -> None:
+    source = str(write_images(tmp_path / "in", *names))
+    for options in ([], ["--json"]):
+        out = str(tmp_path / f"out{len(options)}")
+        place = [out] if verb == "pack" else ["--out", out]
+        result = CliRunner().invoke(app, [verb, source, *place, *options])
+        assert result.exit_code == 0, result.output
+        assert row in result.stdout or json.loads(result.stdout)["classes"] == classes
+
+
+def test_labels_that_are_numbers_are_said_to_be_not_named(tmp_path: Path) -> None:
+    write_images(tmp_path, "0.jpg")
+    (tmp_path / "list.csv").write_text("path,label\n0.jpg,3\n")
+    result = CliRunner().invoke(app, ["pack", str(tmp_path / "list.csv"), str(tmp_path / "out")])
+    assert "not named" in result.stdout
 
 
 def test_pack_of_bad_files_exits_with_2_and_names_them(tmp_path: Path) -> None:

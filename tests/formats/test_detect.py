@@ -25,7 +25,7 @@ from penstock.errors import SourceError
 from penstock.formats import detect
 from penstock.formats.detect import OPENERS, find_format, open_source
 from penstock.formats.folder import walk_files
-from trees import make_folder
+from trees import make_folder, write_images
 
 
 @pytest.mark.parametrize(
@@ -185,6 +185,88 @@ def test_a_list_of_videos_is_one_if_some_of_them_are_missing(tmp_path: Path) -> 
     (tmp_path / "list.csv").write_text("7;a\n8;b\n")
     with pytest.raises(SourceError, match="no folder 7 beside it.*taken for a frames layout"):
         open_source(tmp_path)
+
+
+def write_tree(root: Path, *names: str, **texts: str) -> Path:
+    """Images of these names, and files with a text; `__` in their names is a dot."""
+    write_images(root, *names)
+    for name, text in texts.items():
+        (root / name.replace("__", ".")).write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("metadata__jsonl", '{"file_name": "images/0.jpg", "label": 3}\n'),
+        ("train__csv", "id,path,label\n7,images/gone.jpg,2\n8,images/0.jpg,3\n"),
+        ("LIST__TSV", "label\tfile\n3\timages/0.jpg\n"),
+    ],
+)
+def test_a_listing_of_the_images_in_folders_that_are_no_classes_is_taken(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    write_tree(tmp_path, "images/0.jpg", **{name: text, "classes__csv": "id,name\n0,cat\n"})
+    assert find_format(tmp_path) == ("listing", tmp_path / name.replace("__", "."))
+    assert open_source(tmp_path).labels[-1] == 3
+
+
+@pytest.mark.parametrize("format", [None, "listing"])
+def test_images_that_the_listing_of_a_folder_leaves_out_are_said(
+    tmp_path: Path, format: str | None
+) -> None:
+    write_tree(tmp_path, "images/0.jpg", "images/1.jpg", "2.jpg", list__csv="path\nimages/0.jpg\n")
+    source = open_source(tmp_path, format=format)
+    assert (source.names, source.ignored) == (["images/0.jpg"], ["2.jpg", "images/1.jpg"])
+    assert not open_source(tmp_path / "list.csv").ignored
+
+
+def test_a_listing_of_the_images_in_folders_that_may_be_classes_is_not_guessed_at(
+    tmp_path: Path,
+) -> None:
+    write_tree(tmp_path, "cat/0.jpg", "dog/1.jpg", scores__csv="path,score\ncat/0.jpg,1\n")
+    with pytest.raises(
+        SourceError, match="both scores.csv.*cat, dog.*--format listing or --format folder"
+    ):
+        open_source(tmp_path)
+    assert open_source(tmp_path, format="listing").names == ["cat/0.jpg"]
+    assert open_source(tmp_path, format="folder").classes == ["cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("classes__csv", "path,label\ncat,3\n"),
+        ("moved__csv", "path,label\nold/0.jpg,3\n../0.jpg,2\n"),
+        ("empty__csv", ""),
+        ("notes__jsonl", "[]\nnull\n"),
+        ("broken__jsonl", '{"file_name": "cat/0.jpg"'),
+        ("numbers__ndjson", '{"path": 5}\n'),
+    ],
+)
+def test_a_table_that_names_no_image_is_no_listing_of_the_folders(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    write_tree(tmp_path, "cat/0.jpg", **{name: text})
+    assert find_format(tmp_path)[0] == "folder"
+
+
+def test_several_listings_of_what_is_in_folders_are_not_guessed_at(tmp_path: Path) -> None:
+    images = ("train/0.jpg", "test/1.jpg")
+    lists = {f"{name.partition('/')[0]}__csv": f"path\n{name}\n" for name in images}
+    write_tree(tmp_path, *images, **lists, submission__csv="id\n1\n")
+    with pytest.raises(SourceError, match=r"several listings \(test.csv, train.csv\); say which"):
+        open_source(tmp_path)
+
+
+def test_several_lists_of_videos_are_not_guessed_at(tmp_path: Path) -> None:
+    frames = ("20bn-jester-v1/1/00001.jpg", "20bn-jester-v1/2/00001.jpg")
+    write_tree(tmp_path, *frames, labels__csv="a\nb\n", train__csv="1;a\n", val__csv="2;b\n")
+    for format in (None, "frames"):
+        with pytest.raises(
+            SourceError, match=r"several listings \(labels.csv, train.csv, val.csv\)"
+        ):
+            open_source(tmp_path, format=format)
 
 
 def test_several_databases_in_a_folder_are_not_guessed_at(shared: Path) -> None:

@@ -9,7 +9,7 @@ from images import encode
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.detect import open_source
 from penstock.formats.folder import open_folder
-from trees import make_folder
+from trees import make_folder, write_images
 
 
 def test_classes_are_the_sorted_top_directories_with_any_nesting_below(tmp_path: Path) -> None:
@@ -54,6 +54,24 @@ def test_a_folder_without_directories_is_unlabelled(tmp_path: Path) -> None:
     assert source.read(0).label is None
 
 
+def test_a_folder_whose_directories_have_no_images_is_unlabelled(tmp_path: Path) -> None:
+    write_images(tmp_path, "0.jpg")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/a.txt").touch()
+    source = open_source(tmp_path)
+    assert (source.names, source.labels, source.classes) == (["0.jpg"], [None], None)
+    assert source.ignored == ["notes/a.txt"]
+
+
+def test_an_index_is_no_class_unless_it_lies_beside_images(tmp_path: Path) -> None:
+    write_images(tmp_path, "cat/0.jpg", "dog/1.jpg")
+    (tmp_path / "aindex").mkdir()
+    for name in ("aindex", "cat"):
+        (tmp_path / name / "penstock.json").touch()
+    assert open_source(tmp_path).classes == ["cat", "dog"]
+
+
 def test_files_that_are_not_images_are_ignored_and_said(tmp_path: Path) -> None:
     make_folder(tmp_path, classes=1, per_class=1)
     (tmp_path / "class0" / "notes.txt").write_text("hello")
@@ -62,6 +80,17 @@ def test_files_that_are_not_images_are_ignored_and_said(tmp_path: Path) -> None:
     source = open_folder(tmp_path)
     assert len(source.names) == 1
     assert list(source.ignored) == ["beside.jpg", "class0/notes.txt"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["__MACOSX", "@eaDir", "#recycle", "lost+found", "$RECYCLE.BIN", "System Volume Information"],
+)
+def test_what_systems_leave_behind_is_hidden(tmp_path: Path, name: str) -> None:
+    write_images(tmp_path, "cat/0.jpg", f"cat/{name}/1.jpg", f"{name}/cat/2.jpg")
+    source = open_source(tmp_path)
+    assert (source.classes, source.names, source.ignored) == (["cat"], ["cat/0.jpg"], [])
+    assert open_source(tmp_path / "cat").classes is None
 
 
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:

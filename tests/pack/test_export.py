@@ -354,9 +354,9 @@ def test_numpys_numbers_in_columns_are_numbers_in_json(tmp_path: Path) -> None:
 
 def test_a_folder_has_its_empty_and_its_hidden_classes_too(tmp_path: Path) -> None:
     hidden = Sample(".foo/.1", {"jpg": encode(8, 8)}, 1)
-    export_samples([hidden], tmp_path / "out", to="folder", classes=["", ".foo", "empty"])
+    export_samples([hidden], tmp_path / "out", to="folder", classes=["", ".foo", "lost+found"])
     source = open_source(tmp_path / "out")
-    assert source.classes == ["%", "%2Efoo", "empty"]
+    assert source.classes == ["%", "%2Efoo", "%6Cost+found"]
     assert (list(source.names), source.read(0).label) == (["%2Efoo/%2E1.jpg"], 1)
 
 

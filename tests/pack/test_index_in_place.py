@@ -180,3 +180,12 @@ def test_an_image_folder_is_indexed_file_by_file(tmp_path: Path) -> None:
         (tmp_path / f"in/{i % 2}/{i}.jpg").write_bytes(data)
     index_dataset(tmp_path / "in", out=tmp_path / "index")
     assert [sample.label for sample in open_dataset(tmp_path / "index")] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("inside", ["aindex", "class0/deep"])
+def test_an_index_inside_the_image_folder_is_refused(tmp_path: Path, inside: str) -> None:
+    root = make_folder(tmp_path / "in", classes=1)
+    with pytest.raises(PackError, match="inside the image folder .*choose a folder outside"):
+        index_dataset(root, out=root / inside)
+    assert not (root / inside).exists()
+    assert index_dataset(root, out=root).samples == 5

@@ -337,7 +337,8 @@ def test_tars_have_names_as_long_as_the_file_system_takes(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", [b"\xff.tar", b"\xff.tfrecord", b"\xff.jpg"])
 def test_a_name_that_is_not_utf8_is_said(tmp_path: Path, name: bytes) -> None:
-    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+    path = tmp_path / "in" / os.fsdecode(name)
+    path.parent.mkdir()
     if path.suffix == ".jpg":
         path.write_bytes(encode(8, 8))
     elif path.suffix == ".tar":
@@ -345,7 +346,7 @@ def test_a_name_that_is_not_utf8_is_said(tmp_path: Path, name: bytes) -> None:
     else:
         write_tfrecord(path, [make_example({"image/encoded": encode(8, 8)})])
     with pytest.raises(SourceError, match=r"'\\udcff.*': the name is not UTF-8; rename it"):
-        penstock.index_dataset(tmp_path, out=tmp_path / "out")
+        penstock.index_dataset(path.parent, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -200,8 +200,9 @@ def test_a_damaged_index_is_made_again_and_one_in_use_is_not_removed(
     tmp_path: Path, kind: str, damage: str
 ) -> None:
     source, cache = tmp_path / "in", tmp_path / "cache"
-    write_files(source, {"a/0.jpg": encode(8, 8), "list.csv": b"path,label\na/0.jpg,0\n"})
+    write_files(source, {"a/0.jpg": encode(8, 8)})
     if kind == "listing":
+        write_files(source, {"list.csv": b"path,label\na/0.jpg,0\n"})
         source /= "list.csv"
     elif kind == "database":
         members = {"0.jpg": encode(8, 8), "0.cls": b"0"}
@@ -547,6 +548,17 @@ def test_images_beside_the_classes_are_said_to_be_left_out(
     assert len(open_dataset(tmp_path / "in")) == 1
     (message,) = caplog.messages
     assert "2 images lie beside the class folders and are left out: 1.jpg, ..." in message
+
+
+def test_images_that_the_listing_of_a_folder_leaves_out_are_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_files(tmp_path, {"images/0.jpg": encode(8, 8), "list.csv": b"path\nimages/0.jpg\n"})
+    assert len(open_dataset(tmp_path)) == 1 and not caplog.messages
+    write_files(tmp_path, {"images/1.jpg": encode(8, 8)})
+    assert len(open_dataset(tmp_path)) == 1
+    (message,) = caplog.messages
+    assert "1 images are not in the listing and are left out: images/1.jpg" in message
 
 
 def test_what_lies_above_a_link_is_above_its_target(

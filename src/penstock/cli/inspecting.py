@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.classes import describe_classes, format_classes
 from penstock.cli.opening import Format, SourceView, open_samples
 from penstock.cli.terminal import AsJson, Workers, format_size, print_json, print_table, say
 from penstock.errors import SourceError
@@ -54,7 +55,7 @@ def info(
         ("shards", f"{len(manifest.shards)}"),
         ("bytes", format_size(manifest.bytes)),
         ("fields", ", ".join(manifest.fields)),
-        ("classes", _shorten(manifest.classes)),
+        ("classes", describe_classes(samples)),
         ("kinds", ", ".join(f"{count} {kind}" for kind, count in manifest.kinds.items())),
     ]
     print_table(str(path), rows)
@@ -92,19 +93,12 @@ def _describe_source(path: Path, view: SourceView, as_json: bool) -> None:
         ("samples", f"{len(view)}"),
         ("bytes", format_size(float(view.source.sizes.sum()))),
         ("fields", ", ".join(sorted(fields))),
-        ("classes", _shorten(view.classes)),
+        ("classes", format_classes(view.classes)),
         (f"kinds of {len(rows)}", ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))),
     ]
     if view.source.ignored:
         table.append(("ignored", ", ".join(printable(n) for n in view.source.ignored[:_SHOWN])))
     print_table(str(path), table)
-
-
-def _shorten(classes: object) -> str:
-    if not isinstance(classes, list):
-        return "not named"
-    shown = ", ".join(classes[:8])
-    return f"{len(classes)}: {shown}" + (", ..." if len(classes) > 8 else "")
 
 
 def verify(

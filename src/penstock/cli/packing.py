@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.classes import describe_classes
 from penstock.cli.opening import Format
 from penstock.cli.terminal import (
     AsJson,
@@ -28,6 +29,7 @@ from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.progress import progress_bar
 from penstock.pack.rejected import NAME as REJECTED
 from penstock.pack.shrink import Shrink
+from penstock.read.dataset import Dataset, open_indexed
 
 _SHOWN = 10
 
@@ -129,9 +131,9 @@ def pack(
         )
     _report_rejected(summary)
     if as_json:
-        print_json(_summary_json(summary))
+        print_json(_summary_json(summary, open_indexed(summary.path)))
     else:
-        _print_summary(summary)
+        _print_summary(summary, open_indexed(summary.path))
 
 
 def _report_rejected(summary: PackSummary) -> None:
@@ -143,13 +145,14 @@ def _report_rejected(summary: PackSummary) -> None:
         say(f"ignored {len(summary.ignored)}, no part of the data set: {shown}{more}")
 
 
-def _summary_json(summary: PackSummary) -> dict[str, object]:
+def _summary_json(summary: PackSummary, dataset: Dataset) -> dict[str, object]:
     return {
         "path": str(summary.path),
         "samples": summary.samples,
         "shards": summary.shards,
         "bytes": summary.bytes,
         "source_bytes": summary.source_bytes,
+        "classes": dataset.classes,
         "kinds": summary.kinds,
         "rejected": [{"name": name, "reason": reason} for name, reason in summary.rejected],
         "ignored": list(summary.ignored),
@@ -158,10 +161,11 @@ def _summary_json(summary: PackSummary) -> dict[str, object]:
     }
 
 
-def _print_summary(summary: PackSummary) -> None:
+def _print_summary(summary: PackSummary, dataset: Dataset) -> None:
     rows = [
         ("samples", f"{summary.samples}"),
         ("shards", f"{summary.shards}, {format_size(summary.bytes)}"),
+        ("classes", describe_classes(dataset)),
         ("kinds", ", ".join(f"{count} {kind}" for kind, count in summary.kinds.items())),
         ("time", _rates(summary)),
     ]
@@ -223,6 +227,7 @@ def index(
                 "shards": len(manifest.shards),
                 "bytes": manifest.bytes,
                 "fields": list(manifest.fields),
+                "classes": manifest.classes,
                 "kinds": dict(manifest.kinds),
             }
         )
@@ -231,5 +236,6 @@ def index(
             ("samples", f"{manifest.samples}"),
             ("shards", f"{len(manifest.shards)}, {format_size(manifest.bytes)}"),
             ("fields", ", ".join(manifest.fields)),
+            ("classes", describe_classes(open_indexed(target))),
         ]
         print_table(str(target), rows)

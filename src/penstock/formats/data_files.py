@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from penstock.errors import SourceError
+from penstock.formats.files import is_hidden
 from penstock.formats.splits import check_one_split
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -22,7 +23,7 @@ _MAX_NAMES = 1_000_000
 def find_files(path: Path, list_folder: Callable[[Path], Iterable[Path]], what: str) -> list[Path]:
     """The files of a path, sorted where it is a folder: those that `list_folder` gives, of one split.
 
-    Names that begin with a dot, as macOS and notebooks leave them, are no part of a folder.
+    Hidden ones, as macOS and notebooks leave them, are no part of a folder.
     """
     if is_pattern(path):
         return match_files(path)
@@ -41,7 +42,7 @@ def is_member(path: Path) -> bool:
 
 
 def _is_shown(folder: Path, file: Path) -> bool:
-    return not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return not any(map(is_hidden, file.relative_to(folder).parts))
 
 
 def has_suffix(name: str, suffixes: str | tuple[str, ...]) -> bool:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from penstock.errors import SourceError
 from penstock.formats.arrow_files import DATASET_DICT, open_arrow
 from penstock.formats.class_tars import check_no_classes
+from penstock.formats.classes import check_classes, has_classes
 from penstock.formats.data_files import has_suffix, is_pattern, match_files
-from penstock.formats.files import is_file, is_folder, is_image_name
-from penstock.formats.folder import open_folder, walk_files
+from penstock.formats.files import ImageFiles, is_file, is_folder, is_hidden, is_image_name
+from penstock.formats.folder import MANIFEST, open_folder, walk_files
 from penstock.formats.frames import has_frames, is_frame_listing, open_frames
 from penstock.formats.gulp import open_gulp
 from penstock.formats.listing import SUFFIXES as LISTING_SUFFIXES
 from penstock.formats.listing import open_listing
+from penstock.formats.listing_head import names_images
 from penstock.formats.lmdb import DATA_FILE, open_lmdb
 from penstock.formats.lmdb_pages import MAGIC, scan_lmdb
-from penstock.formats.names import printable
+from penstock.formats.names import printable, some_names
 from penstock.formats.parquet import open_parquet
 from penstock.formats.source import Source
 from penstock.formats.tfrecord import is_tfrecord, open_tfrecord
@@ -40,7 +43,6 @@ OPENERS: dict[str, Callable[[str | os.PathLike[str]], Source]] = {
 }
 """How each layout is opened, by the name that `--format` takes."""
 
-MANIFEST = "penstock.json"  # of an index in place, whose own .arrow files are no source
 _LOOKED_AT = 8
 _WALKED = 100_000  # files, in well under a second
 _WALKED_ON = 10_000  # when there are images: a table lies among few files, if at all
@@ -73,6 +75,8 @@ def open_source(
         source = OPENERS[name](place)
         if format is None and isinstance(source, WebDatasetSource):
             check_no_classes(path, source.tar_names)
+        if name == "listing" and path.is_dir():
+            return _name_unlisted(source, path)
         return source
     except SourceError as error:
         if format is not None or place == path:
@@ -148,7 +152,7 @@ def _which_lmdb(path: Path) -> str:
 
 def _look_at_folder(path: Path) -> tuple[str, Path]:
     entries = sorted(
-        (e for e in os.scandir(path) if not e.name.startswith(".")), key=lambda e: e.name
+        (entry for entry in os.scandir(path) if not is_hidden(entry.name)), key=lambda e: e.name
     )
     names = [entry.name for entry in entries if is_file(entry)]
     if DATA_FILE in names:
@@ -159,7 +163,7 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
     has_images, tables = _look_below(path) if folders else (False, [])
     if has_images:
         _check_no_data(path, [*names, *tables], folders)
-        return _look_at_listings(path, names, True) or ("folder", path)
+        return _look_at_listings(path, names, folders) or _take_folders(path, folders)
     if any(map(is_tar_name, names)):
         return "webdataset", path
     databases = [entry.name for entry in entries if has_suffix(entry.name, ".lmdb")]
@@ -168,12 +172,16 @@ def _look_at_folder(path: Path) -> tuple[str, Path]:
         return _which_lmdb(inner), inner
     if any(has_suffix(name, ".parquet") for name in names):
         return "parquet", path
-    if any(has_suffix(name, ".arrow") for name in names) and MANIFEST not in names:
+    if any(has_suffix(n, ".arrow") for n in names) and MANIFEST not in names:  # not of an index
         return "arrow", path
     if DATASET_DICT in names:
         return "arrow", path
-    guess = "parquet" if tables else _guess(path, names)
-    return _look_at_listings(path, names, bool(folders)) or (guess, path)
+    found = _look_at_listings(path, names, folders)
+    if found is not None:
+        return found
+    if tables:
+        return "parquet", path
+    return ("tfrecord", path) if _has_tfrecords(path, names) else _take_folders(path, folders)
 
 
 def _look_below(path: Path) -> tuple[bool, list[str]]:
@@ -197,28 +205,49 @@ def _check_no_data(path: Path, names: list[str], folders: list[str]) -> None:
     data += [name for name in (*names, *folders) if has_suffix(name, (".lmdb", ".parquet"))]
     if data:
         raise SourceError(
-            f"{path}: both {_some(data)} and folders of images ({_some(folders)}); say which to take "
+            f"{path}: both {some_names(data)} and folders of images ({some_names(folders)}); say which to take "
             "with --format, such as --format folder"
         )
 
 
-def _look_at_listings(path: Path, names: list[str], has_folders: bool) -> tuple[str, Path] | None:
+def _look_at_listings(path: Path, names: list[str], folders: list[str]) -> tuple[str, Path] | None:
     listings = [name for name in names if has_suffix(name, LISTING_SUFFIXES)]
-    if len(listings) == 1 and is_frame_listing(only := path / listings[0]) and has_frames(only):
-        return "frames", only
-    if listings and not has_folders:
-        return "listing", path / _only(path, listings, "listings")
-    return None
+    if any(is_frame_listing(path / name) and has_frames(path / name) for name in listings):
+        return "frames", path / _only(path, listings, "listings")
+    if folders:
+        listings = [name for name in listings if names_images(path / name)]
+    if not listings:
+        return None
+    only = _only(path, listings, "listings")
+    if has_classes(path, folders):
+        raise SourceError(
+            f"{path}: both {printable(only)}, which names images, and folders of images ({some_names(folders)}); "
+            "say which to take with --format listing or --format folder"
+        )
+    return "listing", path / only
 
 
-def _guess(path: Path, names: list[str]) -> str:
-    """TFRecords, which have no suffix that one could go by; else an image folder."""
+def _take_folders(path: Path, folders: list[str]) -> tuple[str, Path]:
+    check_classes(path, folders)
+    return "folder", path
+
+
+def _has_tfrecords(path: Path, names: list[str]) -> bool:
+    """Among the first files that are no images: they have no suffix that one could go by."""
     others = [name for name in names if not is_image_name(name)]
-    return "tfrecord" if any(is_tfrecord(path / n) for n in others[:_LOOKED_AT]) else "folder"
+    return any(is_tfrecord(path / name) for name in others[:_LOOKED_AT])
+
+
+def _name_unlisted(source: Source, path: Path) -> Source:
+    """The source of a folder's listing, with the images that it leaves out in `ignored`."""
+    assert isinstance(source, ImageFiles)
+    listed = set(source.names)
+    names = (name for name, _ in walk_files(path, strict=False) if is_image_name(name))
+    return replace(source, ignored=sorted(name for name in names if name not in listed))
 
 
 def _find_listing(path: Path) -> Path:
-    shown = [p.name for p in path.iterdir() if not p.name.startswith(".")]
+    shown = [p.name for p in path.iterdir() if not is_hidden(p.name)]
     names = [name for name in shown if has_suffix(name, LISTING_SUFFIXES)]
     if not names:
         raise SourceError(f"{path}: no listing ({', '.join(LISTING_SUFFIXES)}) in it")
@@ -229,7 +258,3 @@ def _only(path: Path, names: list[str], what: str) -> str:
     if len(names) > 1:
         raise SourceError(f"{path}: several {what} ({', '.join(sorted(names))}); say which one")
     return names[0]
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(map(printable, names[:3])) + (", ..." if len(names) > 3 else "")

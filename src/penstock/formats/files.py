@@ -22,11 +22,25 @@ UNREADABLE = -1
 MISSING = -2
 """The mtime of a file that a listing names and that is not there."""
 
+_LEFT_BEHIND = {
+    "#recycle",
+    "$recycle.bin",
+    "@eadir",
+    "__macosx",
+    "lost+found",
+    "system volume information",
+}
+
 
 def is_image_name(name: str) -> bool:
     """Whether a file name has the suffix of an image."""
     _, dot, suffix = name.rpartition(".")
     return bool(dot) and field_name(suffix) in IMAGE_FIELDS
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder is no part of a data set: dotted, or what systems leave behind, such as `@eaDir`."""
+    return name.startswith(".") or name.lower() in _LEFT_BEHIND
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:

@@ -1,7 +1,7 @@
 """An image folder: a directory per class, any nesting below it, as torchvision's ImageFolder.
 
 Classes are the sorted names of the top directories, label `k` being the `k`-th. A folder without
-directories is one of unlabelled images. Symbolic links are followed; loops are not.
+images in directories is one of unlabelled images. Symbolic links are followed; loops are not.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from penstock.errors import SourceError
-from penstock.formats.files import UNREADABLE, ImageFiles, is_folder, is_image_name
+from penstock.formats.files import UNREADABLE, ImageFiles, is_folder, is_hidden, is_image_name
 from penstock.sample import IMAGE_FIELDS
+
+MANIFEST = "penstock.json"
+"""Of a packed data set, or an index."""
 
 
 def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
@@ -23,12 +26,12 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
     root = Path(root)
     if not root.is_dir():
         raise SourceError(f"{root}: not a directory")
-    classes = sorted(e.name for e in os.scandir(root) if is_folder(e) and not _is_hidden(e.name))
-    found, ignored = _list_images(root, classes)
+    found, ignored = _list_images(root)
     if not found:
         raise SourceError(f"{root}: no image files ({', '.join(sorted(IMAGE_FIELDS))}) below it")
-    label_of = {name: label for label, name in enumerate(classes)}
     names = [name for name, _, _ in found]
+    classes = _list_classes(root, names)
+    label_of = {name: label for label, name in enumerate(classes)}
     return ImageFiles(
         root=root,
         names=names,
@@ -40,16 +43,34 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
     )
 
 
-def _list_images(root: Path, classes: list[str]) -> tuple[list[tuple[str, int, int]], list[str]]:
+def _list_classes(root: Path, names: list[str]) -> list[str]:
+    """The top folders, if the images are in some of them. An index among them is no class without images."""
+    full = {folder for folder, slash, _ in (name.partition("/") for name in names) if slash}
+    if not full:
+        return []
+    folders = {e.name for e in os.scandir(root) if is_folder(e) and not is_hidden(e.name)}
+    empty = {name for name in folders - full if not (root / name / MANIFEST).exists()}
+    return sorted(full | empty)
+
+
+def holds_images(path: str | os.PathLike[str]) -> bool:
+    """Whether there are images in a folder or below it."""
+    return any(is_image_name(name) for name, _ in walk_files(path, strict=False))
+
+
+def _list_images(root: Path) -> tuple[list[tuple[str, int, int]], list[str]]:
+    """(name, size, mtime) of the images, and what else there is: images too, where they lie beside folders of them."""
     found: list[tuple[str, int, int]] = []
     ignored: list[str] = []
     for name, entry in walk_files(root):
-        beside_classes = bool(classes) and "/" not in name
-        state = _stat(entry) if is_image_name(name) and not beside_classes else None
+        state = _stat(entry) if is_image_name(name) else None
         if state is not None:
             found.append((name, *state))
         else:
             ignored.append(name)
+    if in_folders := [image for image in found if "/" in image[0]]:
+        ignored += [name for name, _, _ in found if "/" not in name]
+        found = in_folders
     found.sort(key=lambda entry: _sort_key(entry[0]))
     return found, sorted(ignored)
 
@@ -83,7 +104,7 @@ def walk_files(
         return
     with entries:
         for entry in entries:
-            if _is_hidden(entry.name):
+            if is_hidden(entry.name):
                 continue
             if is_folder(entry):
                 below = f"{prefix}{entry.name}/"
@@ -99,7 +120,3 @@ def _stat(entry: os.DirEntry[str]) -> tuple[int, int] | None:
     except OSError:
         return 0, UNREADABLE  # a dangling link: listed, and rejected with its reason when read
     return (info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else None
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".")

@@ -62,3 +62,8 @@ def is_below(name: str) -> bool:
 def printable(name: str) -> str:
     """The name as it is safe to print: quoted and escaped where it has to be."""
     return name if name.isprintable() else ascii(name)
+
+
+def some_names(names: Sequence[str]) -> str:
+    """The first names of many, as they are safe to print."""
+    return ", ".join(map(printable, names[:3])) + (", ..." if len(names) > 3 else "")

@@ -38,6 +38,7 @@ from penstock.pack.index import IndexBuilder, check_column_names, check_file_nam
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, record_file
+from penstock.pack.outside import check_outside
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.rejected import Rejected
@@ -67,7 +68,10 @@ def index_dataset(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
-    if (format or find_format(path)[0]) == "webdataset":
+    name = format or find_format(path)[0]
+    if out is not None and Path(out).resolve() != Path(path).resolve():
+        check_outside(Path(path), Path(out), name)
+    if name == "webdataset":
         tars = find_tars(path)
         return _index_tars(tars, format, out, on_error, workers, watcher)
     source = open_source(path, format=format)

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from penstock.errors import CorruptError, PackError, SourceChangedError, SourceError
-from penstock.formats.detect import find_format, open_source
+from penstock.formats.detect import open_source
 from penstock.formats.names import printable
 from penstock.formats.source import Source
 from penstock.pack import workshop as ws
@@ -33,6 +33,7 @@ from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
+from penstock.pack.outside import check_outside
 from penstock.pack.packed import PackedSource, open_packed
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.recognise import find_changed, find_damaged
@@ -124,20 +125,8 @@ def _open(
     if listing is None and format is None and (packed := open_packed(Path(path))) is not None:
         return packed
     if listing is None:
-        _check_outside(Path(path), destination, format)
+        check_outside(Path(path), destination, format)
     return open_source(path, listing=listing, format=format)
-
-
-def _check_outside(source: Path, destination: Path, format: str | None) -> None:
-    """A destination below an image folder would be one of its classes the next time."""
-    place = destination.resolve()
-    if not source.is_dir() or source.resolve() not in (place, *place.parents):
-        return
-    if (format or find_format(source)[0]) == "folder":
-        raise PackError(
-            f"{destination}: lies inside the image folder {source}, where it would be taken for a class; "
-            "choose a folder outside of it"
-        )
 
 
 def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:

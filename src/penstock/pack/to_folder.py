@@ -1,6 +1,6 @@
 """Writing an image folder: a directory per class, empty ones too, and beside each image its other fields.
 
-A dot that would hide a file or a folder, so that it is not read back, is written as `%2E`. Images without labels
+The first character of a name that would hide a file or a folder, so that it is not read back, is escaped: `%2Ea`. Images without labels
 lie in one folder, the slashes of their keys written as `%2F`, since a directory would be read back as a class.
 
 Videos are written as 20BN has them: `frames/<id>/00001.jpg` and so on, with `list.csv` of `id;label`.
@@ -8,11 +8,11 @@ Videos are written as 20BN has them: `frames/<id>/00001.jpg` and so on, with `li
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.errors import PackError
+from penstock.formats.files import is_hidden
 from penstock.formats.keys import make_key
 from penstock.formats.names import printable, unescape_key
 from penstock.pack.outgoing import (
@@ -35,7 +35,8 @@ def _safe_path(key: str) -> str:
 
 def _show_all(path: str) -> str:
     """The path with no part of it hidden."""
-    return re.sub(r"(?<![^/])\.", "%2E", path)
+    parts = path.split("/")
+    return "/".join(f"%{ord(p[0]):02X}{p[1:]}" if is_hidden(p) else p for p in parts)
 
 
 def _safe_name(name: str) -> str:

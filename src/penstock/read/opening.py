@@ -109,20 +109,23 @@ def _look_at(path: Path, on_error: Literal["raise", "skip"]) -> _Original:
     if name in ("folder", "listing"):
         files = open_source(path)
         assert isinstance(files, ImageFiles)
-        _warn_of_stray_images(path, files)
+        _warn_of_stray_images(path, name, files)
         return _Original(path, files, f"{state} {_digest_files(files)}", on_error)
     if path.is_dir():
         raise SourceError(f"{path}: {name} {_advise(name, path)}{_other_way(path)}")
     return _Original(path, None, state, on_error)
 
 
-def _warn_of_stray_images(path: Path, files: ImageFiles) -> None:
-    """Beside the folders of classes, where a folder of unlabelled images has them."""
-    if stray := [name for name in files.ignored if "/" not in name and is_image_name(name)]:
+def _warn_of_stray_images(path: Path, name: str, files: ImageFiles) -> None:
+    """Those that a folder's listing does not name, or that lie beside the folders of classes."""
+    images = [image for image in files.ignored if is_image_name(image)]
+    stray = images if name == "listing" else [image for image in images if "/" not in image]
+    where = "are not in the listing" if name == "listing" else "lie beside the class folders"
+    if stray:
         shown = f"{printable(stray[0])}{', ...' if len(stray) > 1 else ''}"
         _log.warning(
-            "%s: %d images lie beside the class folders and are left out: %s",
-            *(path, len(stray), shown),
+            "%s: %d images %s and are left out: %s",
+            *(path, len(stray), where, shown),
         )
 
 

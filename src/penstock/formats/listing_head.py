@@ -1,0 +1,45 @@
+"""The first rows of a CSV or JSON Lines file, by which a folder tells a listing of its images from other tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from penstock.formats.data_files import has_suffix
+from penstock.formats.files import is_image_name
+from penstock.formats.listing import PATH_COLUMNS
+from penstock.formats.names import is_below
+
+_ROWS = 8
+_CHARACTERS = 1 << 20  # a line may be of any length
+
+
+def names_images(listing: Path) -> bool:
+    """Whether one of the first rows has the path of an image that is there."""
+    try:
+        with open(listing, encoding="utf-8-sig", errors="replace", newline="") as file:
+            lines = file.read(_CHARACTERS).splitlines()
+        rows = list(islice(_parse_rows(listing.name, lines), _ROWS))
+    except (OSError, ValueError, RecursionError, csv.Error):
+        return False
+    return any(_is_image_below(listing.parent, row) for row in rows)
+
+
+def _parse_rows(name: str, lines: list[str]) -> Iterator[Any]:
+    if has_suffix(name, (".csv", ".tsv")):
+        return csv.DictReader(lines, delimiter="\t" if has_suffix(name, ".tsv") else ",")
+    return (json.loads(line) for line in lines if line.strip())
+
+
+def _is_image_below(root: Path, row: Any) -> bool:
+    if not isinstance(row, dict):
+        return False
+    path = next((row[name] for name in PATH_COLUMNS if name in row), None)
+    if not isinstance(path, str) or not is_below(path) or not is_image_name(path):
+        return False
+    return os.path.isfile(root / path)  # not Path's: it may be too long for a path

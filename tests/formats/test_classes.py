@@ -1,0 +1,86 @@
+"""Folders of images that are no classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock import Loader, index_dataset, open_dataset
+from penstock.errors import SourceError
+from penstock.formats.detect import find_format, open_source
+from trees import write_images
+
+
+@pytest.mark.parametrize(
+    ("names", "shown", "example"),
+    [
+        (("train/a/0.jpg", "train/b/0.jpg", "test/a/0.jpg"), "test, train", "train"),
+        (("ILSVRC2012_devkit_t12/readme", "train/n01/0.JPEG", "val/0.JPEG"), "train, val", "train"),
+        (("annotations/x.json", "train2017/0.jpg", "val2017/0.jpg"), "train2017, val2017", "train2017"),
+        (("cars_train/0.jpg", "cars_test/0.jpg"), "cars_test, cars_train", "cars_train"),
+        (("testA/0.jpg", "testB/0.jpg"), "testA, testB", "testA"),
+    ],
+)  # fmt: skip
+def test_splits_are_not_taken_for_classes(
+    tmp_path: Path, names: tuple[str, ...], shown: str, example: str
+) -> None:
+    write_images(tmp_path, *names)
+    with pytest.raises(
+        SourceError, match=rf"several splits \({shown}\).*such as {tmp_path}/{example}, or .*folder"
+    ):
+        find_format(tmp_path)
+    assert open_source(tmp_path, format="folder").classes is not None
+
+
+@pytest.mark.parametrize(
+    ("names", "shown", "example"),
+    [
+        (("images/0.jpg", "annotations/trimaps/0.png"), "annotations, images", "images"),
+        (("Annotations/0.xml", "JPEGImages/0.jpg", "SegmentationClass/0.png"),
+         "JPEGImages, SegmentationClass", "JPEGImages"),
+        (("leftImg8bit/train/0.png", "gtFine/train/0.png"), "gtFine, leftImg8bit", "leftImg8bit"),
+        (("images/a/0.jpg", "images/b/0.jpg", "meta/classes.txt"), "images", "images"),
+        (("images/0.jpg", "test/0.jpg"), "images, test", "images"),
+    ],
+)  # fmt: skip
+def test_containers_are_not_taken_for_classes(
+    tmp_path: Path, names: tuple[str, ...], shown: str, example: str
+) -> None:
+    write_images(tmp_path, *names)
+    with pytest.raises(
+        SourceError, match=rf"{shown} look like containers.*such as {tmp_path}/{example}, or a list"
+    ):
+        find_format(tmp_path)
+    assert open_source(tmp_path, format="folder").classes is not None
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train/0.jpg", "bus/0.jpg"),
+        ("images/0.jpg", "drawings/0.jpg"),
+        ("masks/0.jpg", "no-masks/0.jpg"),
+        ("train/0.jpg", "empty/readme"),
+    ],
+)
+def test_a_class_may_be_called_like_a_split_or_a_container(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    assert find_format(write_images(tmp_path, *names))[0] == "folder"
+
+
+def test_a_container_behind_very_many_other_files_is_none_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.formats.detect._WALKED", 0)
+    with pytest.raises(SourceError, match="images look like containers"):
+        find_format(write_images(tmp_path, "labels/0.txt", "images/0.jpg"))
+
+
+def test_a_loader_says_how_to_take_such_folders_for_classes(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "in", "train/0.jpg", "test/0.jpg")
+    with pytest.raises(SourceError, match=f"`penstock index {root} --format folder --out DIR`"):
+        Loader(root, 1)
+    index_dataset(root, format="folder", out=tmp_path / "out")
+    assert open_dataset(tmp_path / "out").classes == ["test", "train"]
