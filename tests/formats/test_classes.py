@@ -19,7 +19,7 @@ from trees import write_images
         (("ILSVRC2012_devkit_t12/readme", "train/n01/0.JPEG", "val/0.JPEG"), "train, val", "train"),
         (("annotations/x.json", "train2017/0.jpg", "val2017/0.jpg"), "train2017, val2017", "train2017"),
         (("cars_train/0.jpg", "cars_test/0.jpg"), "cars_test, cars_train", "cars_train"),
-        (("testA/0.jpg", "testB/0.jpg"), "testA, testB", "testA"),
+        (("testA/0.jpg", "trainA/0.jpg"), "testA, trainA", "trainA"),
     ],
 )  # fmt: skip
 def test_splits_are_not_taken_for_classes(
@@ -59,6 +59,7 @@ def test_containers_are_not_taken_for_classes(
     "names",
     [
         ("train/0.jpg", "bus/0.jpg"),
+        ("freight_train/0.jpg", "passenger_train/0.jpg"),
         ("images/0.jpg", "drawings/0.jpg"),
         ("masks/0.jpg", "no-masks/0.jpg"),
         ("train/0.jpg", "empty/readme"),

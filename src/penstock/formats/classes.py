@@ -39,7 +39,7 @@ def check_classes(path: Path, folders: Sequence[str]) -> None:
             f"the folder that has the classes, such as {path / first}, or a listing of path and label, or "
             "take them for classes with --format folder"
         )
-    if len(folders) > 1:
+    if len(set(map(find_split, folders))) > 1:  # not kinds of trains
         first = min(folders, key=lambda name: find_split(name) != "train")
         raise SourceError(
             f"{path}: several splits ({some_names(folders)}): take one of them, such as {path / first}, "
