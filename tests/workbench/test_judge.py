@@ -101,6 +101,17 @@ def test_a_gain_leaves_python_as_it_is() -> None:
     assert "The 20% of Python are taken to stay." in said
 
 
+def test_a_gain_leaves_reading_as_it_is_beside_which_the_rest_goes_on() -> None:
+    slow = replace(WATCHED, work={"decode": 0.5, "read": 0.45, "Python": 0.05})
+    assert estimate_gain(slow, 1e9) == pytest.approx(91 / (1 + 0.45 * 91))
+    assert estimate_gain(replace(slow, workers=2), 1e9) == estimate_gain(slow, 1e9)
+    assert estimate_gain(slow, 600.0) == pytest.approx(91 / (1 + 25_600 / 600 + 0.05 * 91))
+    alone = replace(slow, workers=0, spans={**WATCHED.spans, WAIT: 80.0, COMPUTE: 10.0})
+    assert estimate_gain(alone, 1e9) == pytest.approx(91 / (1 + 0.45 * 80))
+    (said,) = (f.says for f in judge(slow, 600.0).findings if f.topic == "Penstock")
+    assert said.endswith("The 5% of Python and the 45% of reading are taken to stay.")
+
+
 def test_the_transforms_of_torchvision_are_no_python_that_would_stay() -> None:
     found = judge(replace(WATCHED, work={"transform": 0.5, "decode": 0.3}), 600.0)
     assert found.limit is Limit.TRANSFORM and found.gain == judge(WATCHED, 600.0).gain

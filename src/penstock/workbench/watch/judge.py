@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.workbench.probe.classify import PYTHON, READ
 from penstock.workbench.probe.timeline import BETWEEN, STARTUP
 from penstock.workbench.verdict import Finding
 from penstock.workbench.watch.record import Seen, Watched
@@ -161,14 +162,20 @@ def _about_penstock(
         )
     if gain is None or rate is None:
         return None
-    share = watched.work.get("Python", 0.0)
-    kept = f" The {share:.0%} of Python are taken to stay." if share >= 0.01 else ""
     return Finding(
         "Penstock",
         f"On the same images Penstock renders {rate:,.0f} images/s on this machine (measured with its default "
-        f"transforms, RandomResizedCrop and flip).{kept}",
+        f"transforms, RandomResizedCrop and flip).{_tell_kept(watched)}",
         f"The loop would be about {gain:.1f}× as fast.",
     )
+
+
+def _tell_kept(watched: Watched) -> str:
+    """What no gain is promised for."""
+    kinds = {"Python": PYTHON, "reading": READ}
+    shares = {name: watched.work.get(kind, 0.0) for name, kind in kinds.items()}
+    kept = [f"{share:.0%} of {name}" for name, share in shares.items() if share >= 0.01]
+    return f" The {' and the '.join(kept)} are taken to stay." if kept else ""
 
 
 def _about_start(watched: Watched) -> Finding | None:

@@ -107,18 +107,23 @@ def estimate_gain(watched: Watched, rate: float | None) -> float | None:
     """How many times as fast the loops would be if images were rendered at `rate` a second; None if that is unknown.
 
     Starting is taken to last as long as it did: neither its seconds nor its images are saved. Nor is the
-    time of other Python, which shares the cores with rendering.
+    time of other Python, which shares the cores with rendering, nor that of reading, which goes on beside it.
     """
     if rate is None or not watched.count("images"):
         return None
     later = watched.count("images") - watched.count("first_images")
-    loading = later / rate + _count_python_seconds(watched)
-    then = watched.starting + max(watched.computing, loading)
+    rendering = later / rate + _count_python_seconds(watched)
+    then = watched.starting + max(watched.computing, rendering, _count_seconds(watched, READ))
     return watched.loop / max(then, 1e-9)
+
+
+def _count_seconds(watched: Watched, kind: str) -> float:
+    """How long those who load, as many as they were, took for that."""
+    loading = watched.loop if watched.workers else watched.waiting
+    return watched.work.get(kind, 0.0) * loading
 
 
 def _count_python_seconds(watched: Watched) -> float:
     """How long the Python of those who load would take if it were spread over all cores."""
     cores = watched.system.cores
-    loading = watched.loop if watched.workers else watched.waiting
-    return watched.work.get(PYTHON, 0.0) * loading * min(max(watched.workers, 1), cores) / cores
+    return _count_seconds(watched, PYTHON) * min(max(watched.workers, 1), cores) / cores
