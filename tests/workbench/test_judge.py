@@ -131,6 +131,7 @@ def test_a_loader_that_gave_no_batch_is_not_called_unused() -> None:
 FEW = replace(
     WATCHED,
     loaders=(replace(WATCHED.loaders[0], workers=2),),
+    workers=2,
     system=replace(SYSTEM, cpu_seconds=250.0),
 )
 
@@ -199,15 +200,18 @@ def test_many_workers_that_get_their_cores_are_fine() -> None:
 
 
 def test_busy_workers_beside_idle_cores_are_too_few() -> None:
-    few = (replace(WATCHED.loaders[0], workers=2),)
-    idle = replace(WATCHED, loaders=few, workers=2, system=replace(SYSTEM, cpu_seconds=250.0))
-    found = judge(idle)
+    found = judge(FEW)
     assert found.limit is Limit.TOO_FEW_WORKERS
     assert (
         "2 workers are busy all the time while cores are idle (2.5 of 8 in use)" in found.headline
     )
-    none = replace(idle, loaders=(replace(few[0], workers=0),), workers=0)
+    none = replace(FEW, loaders=(replace(FEW.loaders[0], workers=0),), workers=0)
     assert "the main process alone is busy all the time" in judge(none).headline
+
+
+def test_workers_that_no_loader_tells_of_count_too() -> None:
+    """A Flow's in a loader without any, or those of the other ranks."""
+    assert find_limit(replace(FEW, workers=8)) is Limit.DECODE
 
 
 def test_a_program_that_waits_for_the_disk_is_not_told_to_use_more_workers() -> None:

@@ -89,10 +89,9 @@ def find_busiest(watched: Watched) -> Limit:
 
 def _could_use_more(watched: Watched) -> bool:
     """Whether there are cores for another worker: all workers are busy, and a core and more is not."""
-    system = watched.system
-    active = watched.waiting + watched.computing
-    workers = max(loader.workers for loader in watched.loaders)
-    return active > 0 and workers < system.cores and watched.cores_used < system.cores - 0.5
+    cores = watched.system.cores
+    workers = max(watched.workers, *(loader.workers for loader in watched.loaders))
+    return workers < cores and watched.cores_used < cores - 0.5
 
 
 def find_slow_work(watched: Watched) -> Limit | None:
