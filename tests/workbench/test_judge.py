@@ -190,6 +190,13 @@ def test_a_machine_that_others_use_is_mentioned() -> None:
     assert "Other programs had the cores" in machine.advice
 
 
+def test_cores_that_others_use_are_not_called_idle() -> None:
+    system = replace(SYSTEM, cpu_seconds=20.0, delay_seconds=70.0, run_delay=0.8)
+    found = judge(replace(FEW, system=system))
+    assert found.limit is Limit.DECODE and "idle" not in found.headline
+    assert "Other programs had the cores" in found.findings[-1].advice
+
+
 def test_nobody_is_blamed_for_the_cores_of_a_program_that_hardly_wants_any() -> None:
     system = replace(SYSTEM, cpu_seconds=0.1, delay_seconds=1.0, run_delay=0.9)
     assert not judge(replace(WATCHED, system=system)).findings[-1].advice

@@ -13,12 +13,10 @@ from penstock.workbench.watch.verdict import (
     estimate_gain,
     find_limit,
     find_slow_work,
+    is_crowded,
 )
 
 _GIB = 1 << 30
-_CROWDED = 0.35
-_MISSED = 0.1
-"""Cores that a program has to miss before others are to blame: one that is idle wants none."""
 _CUT_SHORT = "the program ended without its last word (os._exit, or killed)"
 
 
@@ -208,15 +206,10 @@ def _starts_again(loader: Seen) -> bool:
 
 def _about_system(watched: Watched) -> Finding:
     system = watched.system
-    crowded = (
-        system.run_delay >= _CROWDED
-        and watched.cores_missed >= _MISSED
-        and watched.cores_used < 0.7 * system.cores
-    )
     return Finding(
         "machine",
         f"{watched.cores_used:.1f} of {system.cores:g} cores in use, and {watched.cores_missed:.1f} more waited for; "
         f"I/O wait {system.io_wait:.0%}; memory up to {system.peak_bytes / _GIB:.2f} GiB of "
         f"{system.memory_bytes / _GIB:.1f}. Watching took {watched.cost:.1%} of the CPU time.",
-        "Other programs had the cores: look at what else runs (top)." if crowded else "",
+        "Other programs had the cores: look at what else runs (top)." if is_crowded(watched) else "",
     )

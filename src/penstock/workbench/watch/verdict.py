@@ -17,7 +17,11 @@ _SLOW_START = 0.1
 """Part of all loops from which their first batches are what to talk about, if they wait for more than the rest."""
 
 _STARVED = 0.35
-"""Run delay from which processes get in each other's way."""
+"""Run delay from which processes get in each other's way, or others in theirs."""
+_MISSED = 0.1
+"""Cores that a program has to miss before others are to blame: one that is idle wants none."""
+_IN_USE = 0.7
+"""Part of the cores from which a program has them all: it starts and ends with fewer."""
 _WORKERS_IDLE = 0.6
 
 
@@ -91,7 +95,14 @@ def _could_use_more(watched: Watched) -> bool:
     """Whether there are cores for another worker: all workers are busy, and a core and more is not."""
     cores = watched.system.cores
     workers = max(watched.workers, *(loader.workers for loader in watched.loaders))
-    return workers < cores and watched.cores_used < cores - 0.5
+    idle = watched.cores_used < cores - 0.5 and not is_crowded(watched)
+    return workers < cores and idle
+
+
+def is_crowded(watched: Watched) -> bool:
+    """Whether other programs had the cores that this one wanted."""
+    starved = watched.system.run_delay >= _STARVED and watched.cores_missed >= _MISSED
+    return starved and watched.cores_used < _IN_USE * watched.system.cores
 
 
 def find_slow_work(watched: Watched) -> Limit | None:
