@@ -176,11 +176,48 @@ def test_workers_that_only_wait_for_the_disk() -> None:
 
 
 def test_more_workers_than_cores_that_wait_for_cores_are_too_many() -> None:
-    crowded = replace(WATCHED, workers=32, system=replace(SYSTEM, run_delay=0.7))
-    found = judge(crowded)
+    system = replace(SYSTEM, cpu_seconds=500.0, delay_seconds=1_200.0, run_delay=0.7)
+    found = judge(replace(WATCHED, workers=32, system=system))
     assert found.limit is Limit.TOO_MANY_WORKERS
     assert "32 workers on 8 cores" in found.headline
     assert any("Use about 8 workers" in finding.advice for finding in found.findings)
+
+
+BLOCKED = replace(
+    WATCHED,
+    work={"blocked": 0.9, "Python": 0.08, "idle": 0.02},
+    places=(("blocked train.py:ask_database", 0.9), ("Python train.py:augment", 0.08)),
+    system=replace(SYSTEM, cpu_seconds=250.0, delay_seconds=260.0, run_delay=0.5),
+)
+
+
+@pytest.mark.parametrize("workers", [0, 2, 8, 32])
+def test_loading_that_waits_and_does_not_compute_wants_more_workers(workers: int) -> None:
+    """However many there are, and whether or not others use the cores."""
+    loaders = (replace(WATCHED.loaders[0], workers=workers),)
+    found = judge(replace(BLOCKED, loaders=loaders, workers=workers))
+    assert found.limit is Limit.BLOCKED
+    assert "90% of the loading time is waiting, not computing" in found.headline
+    assert "most of it in train.py:ask_database" in found.headline
+    (advice,) = (f.advice for f in found.findings if f.topic == "limit")
+    assert "more workers, also more than cores" in advice
+
+
+def test_code_that_computes_more_than_it_waits_is_python() -> None:
+    mixed = replace(BLOCKED, work={"blocked": 0.4, "Python": 0.5}, system=SYSTEM)
+    assert find_limit(mixed) is Limit.PYTHON
+
+
+def test_a_gain_leaves_waiting_as_it_is() -> None:
+    slow = replace(WATCHED, work={"decode": 0.5, "read": 0.2, "blocked": 0.25})
+    assert estimate_gain(slow, 1e9) == pytest.approx(91 / (1 + 0.45 * 91))
+    (said,) = (f.says for f in judge(slow, 1e9).findings if f.topic == "Penstock")
+    assert said.endswith("The 20% of reading and the 25% of other waiting are taken to stay.")
+
+
+def test_workers_that_want_fewer_cores_than_there_are_are_not_too_many() -> None:
+    system = replace(SYSTEM, cpu_seconds=200.0, delay_seconds=400.0, run_delay=0.7)
+    assert find_limit(replace(WATCHED, workers=32, system=system)) is Limit.DECODE
 
 
 def test_a_machine_that_others_use_is_mentioned() -> None:

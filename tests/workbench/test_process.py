@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.workbench.probe.classify import DECODE, IDLE, PYTHON
+from penstock.workbench.probe.classify import BLOCKED, DECODE, IDLE, PYTHON, READ
 from penstock.workbench.probe.process import Process
 
 
@@ -54,6 +55,49 @@ def test_a_look_that_had_to_wait_and_saw_nothing_done_is_no_work(tmp_path: Path)
     process = Process(str(tmp_path))
     process._count(IDLE, "queues.py:get", late=True)
     assert process.kinds == {IDLE: 1} and not process.places
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "late", "kind"),
+    [
+        (PYTHON, "S", False, BLOCKED),
+        (PYTHON, "S", True, PYTHON),
+        (PYTHON, "R", False, PYTHON),
+        (PYTHON, "D", False, READ),
+        (DECODE, "S", False, DECODE),
+    ],
+    ids=["sleeps", "waits for the GIL", "runs", "waits for a disk", "decodes in other threads"],
+)
+def test_python_that_sleeps_and_not_for_the_gil_is_blocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: str, state: str, late: bool, kind: str
+) -> None:
+    process = Process(str(tmp_path))
+    process._prompt = True
+    monkeypatch.setattr(process, "_read_state", lambda: state)
+    process._count(seen, "train.py:load", late=late)
+    assert process.kinds == {kind: 1} and process.places == {f"{kind} train.py:load": 1}
+
+
+def test_a_main_thread_that_waits_for_a_lock_is_seen_blocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, gate = Process(str(tmp_path)), threading.Lock()
+    count = process._count
+
+    def count_once(kind: str, place: str, *, late: bool) -> None:
+        count(kind, place, late=late)
+        process._end.set()
+        gate.release()
+
+    monkeypatch.setattr(process, "_count", count_once)
+    process.depth = 1
+    gate.acquire()
+    process.begin()
+    gate.acquire()
+    assert process._thread is not None
+    process._thread.join()
+    os.close(process._stat)
+    assert process.kinds == {BLOCKED: 1}
 
 
 def test_threads_of_the_program_are_not_made_to_take_turns_more_often(

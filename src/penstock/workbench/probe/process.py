@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from .classify import IDLE, PYTHON, READ, classify, is_worker
+from .classify import BLOCKED, IDLE, PYTHON, READ, classify, is_worker
 from .timeline import BETWEEN, COMPUTE, WAIT, Timeline
 
 PERIOD = 0.1
@@ -190,10 +190,14 @@ class Process:
         """What the main thread was doing that was seen doing `kind`."""
         if late and not self._prompt:
             return PYTHON
-        return READ if self._read_state() == "D" else kind  # it waits for a disk, whatever for
+        state = self._read_state()
+        if state == "D":
+            return READ  # it waits for a disk, whatever for
+        sleeps = state == "S" and not late  # a late look has taken the GIL, for which it waits then
+        return BLOCKED if kind == PYTHON and sleeps else kind
 
     def _read_state(self) -> str:
-        """The letter that /proc gives the main thread: D waits for a disk."""
+        """The letter that /proc gives the main thread: D waits for a disk, S for anything else but a core."""
         try:
             return os.pread(self._stat, 256, 0).rpartition(b")")[2][1:2].decode()
         except OSError:

@@ -6,7 +6,14 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from penstock.workbench.probe.classify import COLLATE, DECODE, PYTHON, READ, TRANSFORM
+from penstock.workbench.probe.classify import (
+    BLOCKED,
+    COLLATE,
+    DECODE,
+    PYTHON,
+    READ,
+    TRANSFORM,
+)
 from penstock.workbench.verdict import Finding
 from penstock.workbench.watch.record import Watched
 
@@ -38,13 +45,14 @@ class Limit(str, Enum):
     DECODE = "decode"
     TRANSFORM = "transform"
     PYTHON = "Python"
+    BLOCKED = "blocked"
     COLLATE = "collate"
     HANDOVER = "handover"
 
 
 CORE_WORK = (Limit.DECODE, Limit.TRANSFORM)
 """What Penstock's core does in native threads."""
-_WORK = (*CORE_WORK, Limit.READ, Limit.PYTHON, Limit.COLLATE)
+_WORK = (*CORE_WORK, Limit.READ, Limit.PYTHON, Limit.BLOCKED, Limit.COLLATE)
 
 
 @dataclass(frozen=True)
@@ -68,27 +76,36 @@ def find_limit(watched: Watched) -> Limit:
         return Limit.FIRST_BATCHES
     if watched.data_share < DATA_BOUND:
         return Limit.COMPUTE
-    workers, cores = watched.workers, watched.system.cores
-    if workers >= 2 * cores and watched.system.run_delay >= _STARVED:
+    if _has_too_many(watched):
         return Limit.TOO_MANY_WORKERS
     if watched.work.get("idle", 0.0) >= _WORKERS_IDLE:
         return Limit.HANDOVER
     busiest = find_busiest(watched)
-    if busiest is not Limit.READ and _could_use_more(watched):
+    if busiest not in (Limit.READ, Limit.BLOCKED) and _could_use_more(watched):
         return Limit.TOO_FEW_WORKERS
     return busiest
 
 
 def find_busiest(watched: Watched) -> Limit:
     """What those who load did most."""
-    read, decode, transform, python, collate = (
-        watched.work.get(kind, 0.0) for kind in (READ, DECODE, TRANSFORM, PYTHON, COLLATE)
+    read, decode, transform, python, blocked, collate = (
+        watched.work.get(kind, 0.0) for kind in (READ, DECODE, TRANSFORM, PYTHON, BLOCKED, COLLATE)
     )
-    if python + collate > max(read, decode + transform):
-        return Limit.COLLATE if collate > python else Limit.PYTHON
+    if python + blocked + collate > max(read, decode + transform):
+        if collate > python + blocked:
+            return Limit.COLLATE
+        return Limit.BLOCKED if blocked > python else Limit.PYTHON
     if read >= decode + transform:
         return Limit.READ
     return Limit.TRANSFORM if transform > decode else Limit.DECODE
+
+
+def _has_too_many(watched: Watched) -> bool:
+    """Whether workers take the cores from each other: those that hardly want any do not, however many they are."""
+    cores = watched.system.cores
+    wanted = watched.cores_used + watched.cores_missed
+    starved = watched.system.run_delay >= _STARVED and wanted > cores
+    return starved and watched.workers >= 2 * cores
 
 
 def _could_use_more(watched: Watched) -> bool:
@@ -117,13 +134,15 @@ def estimate_gain(watched: Watched, rate: float | None) -> float | None:
     """How many times as fast the loops would be if images were rendered at `rate` a second; None if that is unknown.
 
     Starting is taken to last as long as it did: neither its seconds nor its images are saved. Nor is the
-    time of other Python, which shares the cores with rendering, nor that of reading, which goes on beside it.
+    time of other Python, which shares the cores with rendering, nor that of reading and other waits, which
+    go on beside it.
     """
     if rate is None or not watched.count("images"):
         return None
     later = watched.count("images") - watched.count("first_images")
     rendering = later / rate + _count_python_seconds(watched)
-    then = watched.starting + max(watched.computing, rendering, _count_seconds(watched, READ))
+    blocked = _count_seconds(watched, READ) + _count_seconds(watched, BLOCKED)
+    then = watched.starting + max(watched.computing, rendering, blocked)
     return watched.loop / max(then, 1e-9)
 
 
