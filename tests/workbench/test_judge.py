@@ -101,6 +101,17 @@ def test_a_gain_leaves_python_as_it_is() -> None:
     assert "The 20% of Python are taken to stay." in said
 
 
+def test_a_gain_leaves_reading_as_it_is_beside_which_the_rest_goes_on() -> None:
+    slow = replace(WATCHED, work={"decode": 0.5, "read": 0.45, "Python": 0.05})
+    assert estimate_gain(slow, 1e9) == pytest.approx(91 / (1 + 0.45 * 91))
+    assert estimate_gain(replace(slow, workers=2), 1e9) == estimate_gain(slow, 1e9)
+    assert estimate_gain(slow, 600.0) == pytest.approx(91 / (1 + 25_600 / 600 + 0.05 * 91))
+    alone = replace(slow, workers=0, spans={**WATCHED.spans, WAIT: 80.0, COMPUTE: 10.0})
+    assert estimate_gain(alone, 1e9) == pytest.approx(91 / (1 + 0.45 * 80))
+    (said,) = (f.says for f in judge(slow, 600.0).findings if f.topic == "Penstock")
+    assert said.endswith("The 5% of Python and the 45% of reading are taken to stay.")
+
+
 def test_the_transforms_of_torchvision_are_no_python_that_would_stay() -> None:
     found = judge(replace(WATCHED, work={"transform": 0.5, "decode": 0.3}), 600.0)
     assert found.limit is Limit.TRANSFORM and found.gain == judge(WATCHED, 600.0).gain
@@ -120,6 +131,7 @@ def test_a_loader_that_gave_no_batch_is_not_called_unused() -> None:
 FEW = replace(
     WATCHED,
     loaders=(replace(WATCHED.loaders[0], workers=2),),
+    workers=2,
     system=replace(SYSTEM, cpu_seconds=250.0),
 )
 
@@ -164,11 +176,48 @@ def test_workers_that_only_wait_for_the_disk() -> None:
 
 
 def test_more_workers_than_cores_that_wait_for_cores_are_too_many() -> None:
-    crowded = replace(WATCHED, workers=32, system=replace(SYSTEM, run_delay=0.7))
-    found = judge(crowded)
+    system = replace(SYSTEM, cpu_seconds=500.0, delay_seconds=1_200.0, run_delay=0.7)
+    found = judge(replace(WATCHED, workers=32, system=system))
     assert found.limit is Limit.TOO_MANY_WORKERS
     assert "32 workers on 8 cores" in found.headline
     assert any("Use about 8 workers" in finding.advice for finding in found.findings)
+
+
+BLOCKED = replace(
+    WATCHED,
+    work={"blocked": 0.9, "Python": 0.08, "idle": 0.02},
+    places=(("blocked train.py:ask_database", 0.9), ("Python train.py:augment", 0.08)),
+    system=replace(SYSTEM, cpu_seconds=250.0, delay_seconds=260.0, run_delay=0.5),
+)
+
+
+@pytest.mark.parametrize("workers", [0, 2, 8, 32])
+def test_loading_that_waits_and_does_not_compute_wants_more_workers(workers: int) -> None:
+    """However many there are, and whether or not others use the cores."""
+    loaders = (replace(WATCHED.loaders[0], workers=workers),)
+    found = judge(replace(BLOCKED, loaders=loaders, workers=workers))
+    assert found.limit is Limit.BLOCKED
+    assert "90% of the loading time is waiting, not computing" in found.headline
+    assert "most of it in train.py:ask_database" in found.headline
+    (advice,) = (f.advice for f in found.findings if f.topic == "limit")
+    assert "more workers, also more than cores" in advice
+
+
+def test_code_that_computes_more_than_it_waits_is_python() -> None:
+    mixed = replace(BLOCKED, work={"blocked": 0.4, "Python": 0.5}, system=SYSTEM)
+    assert find_limit(mixed) is Limit.PYTHON
+
+
+def test_a_gain_leaves_waiting_as_it_is() -> None:
+    slow = replace(WATCHED, work={"decode": 0.5, "read": 0.2, "blocked": 0.25})
+    assert estimate_gain(slow, 1e9) == pytest.approx(91 / (1 + 0.45 * 91))
+    (said,) = (f.says for f in judge(slow, 1e9).findings if f.topic == "Penstock")
+    assert said.endswith("The 20% of reading and the 25% of other waiting are taken to stay.")
+
+
+def test_workers_that_want_fewer_cores_than_there_are_are_not_too_many() -> None:
+    system = replace(SYSTEM, cpu_seconds=200.0, delay_seconds=400.0, run_delay=0.7)
+    assert find_limit(replace(WATCHED, workers=32, system=system)) is Limit.DECODE
 
 
 def test_a_machine_that_others_use_is_mentioned() -> None:
@@ -176,6 +225,13 @@ def test_a_machine_that_others_use_is_mentioned() -> None:
     machine = judge(replace(WATCHED, system=system)).findings[-1]
     assert machine.says.startswith("2.0 of 8 cores in use, and 3.0 more waited for;")
     assert "Other programs had the cores" in machine.advice
+
+
+def test_cores_that_others_use_are_not_called_idle() -> None:
+    system = replace(SYSTEM, cpu_seconds=20.0, delay_seconds=70.0, run_delay=0.8)
+    found = judge(replace(FEW, system=system))
+    assert found.limit is Limit.DECODE and "idle" not in found.headline
+    assert "Other programs had the cores" in found.findings[-1].advice
 
 
 def test_nobody_is_blamed_for_the_cores_of_a_program_that_hardly_wants_any() -> None:
@@ -188,15 +244,18 @@ def test_many_workers_that_get_their_cores_are_fine() -> None:
 
 
 def test_busy_workers_beside_idle_cores_are_too_few() -> None:
-    few = (replace(WATCHED.loaders[0], workers=2),)
-    idle = replace(WATCHED, loaders=few, workers=2, system=replace(SYSTEM, cpu_seconds=250.0))
-    found = judge(idle)
+    found = judge(FEW)
     assert found.limit is Limit.TOO_FEW_WORKERS
     assert (
         "2 workers are busy all the time while cores are idle (2.5 of 8 in use)" in found.headline
     )
-    none = replace(idle, loaders=(replace(few[0], workers=0),), workers=0)
+    none = replace(FEW, loaders=(replace(FEW.loaders[0], workers=0),), workers=0)
     assert "the main process alone is busy all the time" in judge(none).headline
+
+
+def test_workers_that_no_loader_tells_of_count_too() -> None:
+    """A Flow's in a loader without any, or those of the other ranks."""
+    assert find_limit(replace(FEW, workers=8)) is Limit.DECODE
 
 
 def test_a_program_that_waits_for_the_disk_is_not_told_to_use_more_workers() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.workbench.probe.classify import DECODE, PYTHON
+from penstock.workbench.probe.classify import BLOCKED, DECODE, IDLE, PYTHON, READ
 from penstock.workbench.probe.process import Process
 
 
@@ -49,18 +51,87 @@ def test_a_look_that_had_to_wait_is_believed_where_the_gil_is_let_go_at_once(
     assert sys.getswitchinterval() == usual
 
 
-@pytest.mark.parametrize(("worker", "threads"), [(False, 1), (True, 2)])
-def test_threads_of_the_program_are_not_made_to_take_turns_more_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: bool, threads: int
+def test_a_look_that_had_to_wait_and_saw_nothing_done_is_no_work(tmp_path: Path) -> None:
+    process = Process(str(tmp_path))
+    process._count(IDLE, "queues.py:get", late=True)
+    assert process.kinds == {IDLE: 1} and not process.places
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "late", "kind"),
+    [
+        (PYTHON, "S", False, BLOCKED),
+        (PYTHON, "S", True, PYTHON),
+        (PYTHON, "R", False, PYTHON),
+        (PYTHON, "D", False, READ),
+        (DECODE, "S", False, DECODE),
+    ],
+    ids=["sleeps", "waits for the GIL", "runs", "waits for a disk", "decodes in other threads"],
+)
+def test_python_that_sleeps_and_not_for_the_gil_is_blocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: str, state: str, late: bool, kind: str
 ) -> None:
     process = Process(str(tmp_path))
-    process.worker = worker
-    names = ["penstock-probe", "penstock-read-0", "MainThread", "feeder", "mine"]
-    running = [threading.Thread(name=name) for name in names]
-    monkeypatch.setattr("threading.enumerate", lambda: running[: 2 + threads])
+    process._prompt = True
+    monkeypatch.setattr(process, "_read_state", lambda: state)
+    process._count(seen, "train.py:load", late=late)
+    assert process.kinds == {kind: 1} and process.places == {f"{kind} train.py:load": 1}
+
+
+def test_a_main_thread_that_waits_for_a_lock_is_seen_blocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, gate = Process(str(tmp_path)), threading.Lock()
+    count = process._count
+
+    def count_once(kind: str, place: str, *, late: bool) -> None:
+        count(kind, place, late=late)
+        process._end.set()
+        gate.release()
+
+    monkeypatch.setattr(process, "_count", count_once)
+    process.depth = 1
+    gate.acquire()
+    process.begin()
+    gate.acquire()
+    assert process._thread is not None
+    process._thread.join()
+    os.close(process._stat)
+    assert process.kinds == {BLOCKED: 1}
+
+
+def test_threads_of_the_program_are_not_made_to_take_turns_more_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Process(str(tmp_path))
+    ours = [threading.Thread(name=name) for name in ("penstock-probe", "penstock-read-0")]
+    running = [threading.main_thread(), *ours]
+    monkeypatch.setattr("threading.enumerate", lambda: running)
     assert process._is_alone()
-    monkeypatch.setattr("threading.enumerate", lambda: running[: 3 + threads])
+    running.append(threading.Thread(name="mine"))
     assert not process._is_alone()
+
+
+class Alone:
+    """Samples that are tensors: whether the worker's main thread is alone, and how many threads there are."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, number: int) -> Any:
+        alone = Process(str(self.folder))._is_alone()
+        return pytest.importorskip("torch").tensor([alone, threading.active_count()])
+
+
+def test_threads_by_which_a_torch_worker_sends_tensors_are_not_the_programs(tmp_path: Path) -> None:
+    data = pytest.importorskip("torch.utils.data")
+    loader = data.DataLoader(Alone(tmp_path), None, num_workers=1, prefetch_factor=1)
+    *_, (alone, threads) = map(list, loader)
+    assert threads == 3, "main, one that feeds the queue, one that shares memory"
+    assert alone
 
 
 def test_a_switch_interval_that_the_program_sets_stays(

@@ -7,7 +7,7 @@ import re
 from types import CodeType, FrameType
 
 READ, DECODE, TRANSFORM, COLLATE = "read", "decode", "transform", "collate"
-PYTHON, IDLE = "Python", "idle"
+PYTHON, BLOCKED, IDLE = "Python", "blocked", "idle"
 
 _READS = re.compile(r"(\bread\(|\.readinto\(|\bopen\(|\.pread|fromfile\(|read_file\(|read_bytes\()")
 _DECODES = re.compile(r"(decode|imread|\.load\(\)|\.draft\()")

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from .classify import IDLE, PYTHON, READ, classify, is_worker
+from .classify import BLOCKED, IDLE, PYTHON, READ, classify, is_worker
 from .timeline import BETWEEN, COMPUTE, WAIT, Timeline
 
 PERIOD = 0.1
@@ -20,6 +20,8 @@ _WRITE_EVERY = 25
 _PLACES = 20
 _SWITCH = 1e-4
 """Seconds after which Python lets the GIL go to a look; in the usual 5 ms it would be somewhere else."""
+
+_SERVICES = ("multiprocessing.queues", "multiprocessing.resource_sharer")
 
 
 def _count_sleeps() -> int:
@@ -32,13 +34,19 @@ def _is_interval(seconds: float) -> bool:
     return abs(sys.getswitchinterval() - seconds) < 1e-5
 
 
+def _is_service(thread: threading.Thread) -> bool:
+    """Whether multiprocessing started it to send batches, or the memory that tensors lie in, as in torch's workers."""
+    target = getattr(thread, "_target", None)  # names differ: "Thread-1 (_serve)"
+    return getattr(target, "__module__", None) in _SERVICES
+
+
 class Process:
     """Samples the main thread every 100 ms; the patched loaders add to the timeline.
 
     The sampling thread needs the GIL to look. Woken while the main thread runs Python, it gets the GIL
     only where that lets it go, often in the next read: what it sees then is not what went on. So a look
-    that had to wait for the GIL counts as Python, whatever it sees, unless the main thread was made to let
-    it go at once.
+    that had to wait for the GIL counts as Python, whatever work it sees, unless the main thread was made to
+    let it go at once.
     """
 
     def __init__(self, folder: str) -> None:
@@ -48,6 +56,7 @@ class Process:
         self._reset()
 
     def _reset(self) -> None:
+        self._main = threading.main_thread().ident or 0
         self.timeline = Timeline()
         self.depth = 0
         self._loop: object = None
@@ -63,7 +72,6 @@ class Process:
 
     def begin(self) -> None:
         """Starts the thread that samples."""
-        self._main = threading.main_thread().ident or 0
         self._stat = os.open("/proc/thread-self/stat", os.O_RDONLY | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._sample, name="penstock-probe", daemon=True)
         self._thread.start()
@@ -158,9 +166,8 @@ class Process:
 
     def _is_alone(self) -> bool:
         """Whether the program has no threads of its own here, which would take turns more often."""
-        own = [t for t in threading.enumerate() if not t.name.startswith("penstock")]
-        expected = 2 if self.worker else 1  # torch's workers send batches by a thread
-        return len(own) <= expected
+        others = (t for t in threading.enumerate() if t.ident != self._main)
+        return all(t.name.startswith("penstock") or _is_service(t) for t in others)
 
     def _look(self) -> tuple[str, str] | None:
         """What the main thread is doing, and where; None if it is not loading."""
@@ -174,16 +181,23 @@ class Process:
         return classify(frame)
 
     def _count(self, kind: str, place: str, *, late: bool) -> None:
-        if late and not self._prompt:
-            kind = PYTHON
-        elif kind != IDLE and self._read_state() == "D":
-            kind = READ  # it waits for a disk, whatever for
-        self.kinds[kind] += 1
         if kind != IDLE:
+            kind = self._correct(kind, late=late)
             self.places[f"{kind} {place}"] += 1
+        self.kinds[kind] += 1
+
+    def _correct(self, kind: str, *, late: bool) -> str:
+        """What the main thread was doing that was seen doing `kind`."""
+        if late and not self._prompt:
+            return PYTHON
+        state = self._read_state()
+        if state == "D":
+            return READ  # it waits for a disk, whatever for
+        sleeps = state == "S" and not late  # a late look has taken the GIL, for which it waits then
+        return BLOCKED if kind == PYTHON and sleeps else kind
 
     def _read_state(self) -> str:
-        """The letter that /proc gives the main thread: D waits for a disk."""
+        """The letter that /proc gives the main thread: D waits for a disk, S for anything else but a core."""
         try:
             return os.pread(self._stat, 256, 0).rpartition(b")")[2][1:2].decode()
         except OSError:

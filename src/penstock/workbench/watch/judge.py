@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.workbench.probe.classify import BLOCKED, PYTHON, READ
 from penstock.workbench.probe.timeline import BETWEEN, STARTUP
 from penstock.workbench.verdict import Finding
 from penstock.workbench.watch.record import Seen, Watched
@@ -12,12 +13,10 @@ from penstock.workbench.watch.verdict import (
     estimate_gain,
     find_limit,
     find_slow_work,
+    is_crowded,
 )
 
 _GIB = 1 << 30
-_CROWDED = 0.35
-_MISSED = 0.1
-"""Cores that a program has to miss before others are to blame: one that is idle wants none."""
 _CUT_SHORT = "the program ended without its last word (os._exit, or killed)"
 
 
@@ -63,17 +62,17 @@ def _headline(watched: Watched, limit: Limit, gain: float | None) -> str:
 
 def _numbers(watched: Watched) -> dict[str, str]:
     work = watched.work
-    pairs = (place.partition(" ")[::2] for place, _ in watched.places)
     workers = watched.workers or sum(loader.workers for loader in watched.loaders)
-    slowest = next((name for kind, name in pairs if kind == "Python"), "the transforms")
     return {
         "read": f"{work.get('read', 0.0):.0%}",
         "decode": f"{work.get('decode', 0.0):.0%}",
         "transform": f"{work.get('transform', 0.0):.0%}",
         "python": f"{work.get('Python', 0.0):.0%}",
         "collate": f"{work.get('collate', 0.0):.0%}",
+        "blocked": f"{work.get('blocked', 0.0):.0%}",
         "idle": f"{work.get('idle', 0.0):.0%}",
-        "place": slowest,
+        "place": _find_place(watched, PYTHON),
+        "blocked_place": _find_place(watched, BLOCKED),
         "workers": f"{workers}",
         "loading": "the main process alone is"
         if not workers
@@ -86,6 +85,12 @@ def _numbers(watched: Watched) -> dict[str, str]:
     }
 
 
+def _find_place(watched: Watched, kind: str) -> str:
+    """Where those who load did most of that."""
+    pairs = (place.partition(" ")[::2] for place, _ in watched.places)
+    return next((name for found, name in pairs if found == kind), "the transforms")
+
+
 _HEADLINES = {
     Limit.FIRST_BATCHES: "{first} of the loop went into starting and into the first batch of {epochs}.",
     Limit.TOO_MANY_WORKERS: "{workers} workers on {cores} cores stand in each other's way.",
@@ -94,6 +99,7 @@ _HEADLINES = {
     Limit.DECODE: "{decode} of the loading time is decoding.",
     Limit.TRANSFORM: "{transform} of the loading time is torchvision's transforms, and {decode} decoding.",
     Limit.PYTHON: "{python} of the loading time is Python code, most of it in {place}.",
+    Limit.BLOCKED: "{blocked} of the loading time is waiting, not computing, most of it in {blocked_place}.",
     Limit.COLLATE: "{collate} of the loading time is collating: copying samples into batches.",
     Limit.HANDOVER: "the loaders are idle {idle} of the time; batches are late for another reason.",
 }
@@ -105,6 +111,8 @@ _ADVICE = {
     Limit.DECODE: "Decode less: Penstock decodes only what the crop needs, in native threads.",
     Limit.TRANSFORM: "Give them to Penstock: it decodes, resizes, flips and normalises in native threads.",
     Limit.PYTHON: "Move {place} to penstock.transforms, to whole batches, or to the accelerator.",
+    Limit.BLOCKED: "Use more workers, also more than cores: they wait side by side (unless for threads of their own that "
+    "compute). Or ask for many samples at once.",
     Limit.COLLATE: "Make samples smaller before they are collated: crop early, keep uint8 and convert whole batches.",
     Limit.HANDOVER: "Look at prefetch_factor, pin_memory, other Python threads of the program and single slow batches.",
 }
@@ -161,14 +169,20 @@ def _about_penstock(
         )
     if gain is None or rate is None:
         return None
-    share = watched.work.get("Python", 0.0)
-    kept = f" The {share:.0%} of Python are taken to stay." if share >= 0.01 else ""
     return Finding(
         "Penstock",
         f"On the same images Penstock renders {rate:,.0f} images/s on this machine (measured with its default "
-        f"transforms, RandomResizedCrop and flip).{kept}",
+        f"transforms, RandomResizedCrop and flip).{_tell_kept(watched)}",
         f"The loop would be about {gain:.1f}× as fast.",
     )
+
+
+def _tell_kept(watched: Watched) -> str:
+    """What no gain is promised for."""
+    kinds = {"Python": PYTHON, "reading": READ, "other waiting": BLOCKED}
+    shares = {name: watched.work.get(kind, 0.0) for name, kind in kinds.items()}
+    kept = [f"{share:.0%} of {name}" for name, share in shares.items() if share >= 0.01]
+    return f" The {' and the '.join(kept)} are taken to stay." if kept else ""
 
 
 def _about_start(watched: Watched) -> Finding | None:
@@ -200,12 +214,7 @@ def _starts_again(loader: Seen) -> bool:
 
 
 def _about_system(watched: Watched) -> Finding:
-    system = watched.system
-    crowded = (
-        system.run_delay >= _CROWDED
-        and watched.cores_missed >= _MISSED
-        and watched.cores_used < 0.7 * system.cores
-    )
+    system, crowded = watched.system, is_crowded(watched)
     return Finding(
         "machine",
         f"{watched.cores_used:.1f} of {system.cores:g} cores in use, and {watched.cores_missed:.1f} more waited for; "

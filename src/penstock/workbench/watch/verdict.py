@@ -6,7 +6,14 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from penstock.workbench.probe.classify import COLLATE, DECODE, PYTHON, READ, TRANSFORM
+from penstock.workbench.probe.classify import (
+    BLOCKED,
+    COLLATE,
+    DECODE,
+    PYTHON,
+    READ,
+    TRANSFORM,
+)
 from penstock.workbench.verdict import Finding
 from penstock.workbench.watch.record import Watched
 
@@ -17,7 +24,11 @@ _SLOW_START = 0.1
 """Part of all loops from which their first batches are what to talk about, if they wait for more than the rest."""
 
 _STARVED = 0.35
-"""Run delay from which processes get in each other's way."""
+"""Run delay from which processes get in each other's way, or others in theirs."""
+_MISSED = 0.1
+"""Cores that a program has to miss before others are to blame: one that is idle wants none."""
+_IN_USE = 0.7
+"""Part of the cores from which a program has them all: it starts and ends with fewer."""
 _WORKERS_IDLE = 0.6
 
 
@@ -34,13 +45,14 @@ class Limit(str, Enum):
     DECODE = "decode"
     TRANSFORM = "transform"
     PYTHON = "Python"
+    BLOCKED = "blocked"
     COLLATE = "collate"
     HANDOVER = "handover"
 
 
 CORE_WORK = (Limit.DECODE, Limit.TRANSFORM)
 """What Penstock's core does in native threads."""
-_WORK = (*CORE_WORK, Limit.READ, Limit.PYTHON, Limit.COLLATE)
+_WORK = (*CORE_WORK, Limit.READ, Limit.PYTHON, Limit.BLOCKED, Limit.COLLATE)
 
 
 @dataclass(frozen=True)
@@ -64,35 +76,50 @@ def find_limit(watched: Watched) -> Limit:
         return Limit.FIRST_BATCHES
     if watched.data_share < DATA_BOUND:
         return Limit.COMPUTE
-    workers, cores = watched.workers, watched.system.cores
-    if workers >= 2 * cores and watched.system.run_delay >= _STARVED:
+    if _has_too_many(watched):
         return Limit.TOO_MANY_WORKERS
     if watched.work.get("idle", 0.0) >= _WORKERS_IDLE:
         return Limit.HANDOVER
     busiest = find_busiest(watched)
-    if busiest is not Limit.READ and _could_use_more(watched):
+    if busiest not in (Limit.READ, Limit.BLOCKED) and _could_use_more(watched):
         return Limit.TOO_FEW_WORKERS
     return busiest
 
 
 def find_busiest(watched: Watched) -> Limit:
     """What those who load did most."""
-    read, decode, transform, python, collate = (
-        watched.work.get(kind, 0.0) for kind in (READ, DECODE, TRANSFORM, PYTHON, COLLATE)
+    read, decode, transform, python, blocked, collate = (
+        watched.work.get(kind, 0.0) for kind in (READ, DECODE, TRANSFORM, PYTHON, BLOCKED, COLLATE)
     )
-    if python + collate > max(read, decode + transform):
-        return Limit.COLLATE if collate > python else Limit.PYTHON
+    if python + blocked + collate > max(read, decode + transform):
+        if collate > python + blocked:
+            return Limit.COLLATE
+        return Limit.BLOCKED if blocked > python else Limit.PYTHON
     if read >= decode + transform:
         return Limit.READ
     return Limit.TRANSFORM if transform > decode else Limit.DECODE
 
 
+def _has_too_many(watched: Watched) -> bool:
+    """Whether workers take the cores from each other: those that hardly want any do not, however many they are."""
+    cores = watched.system.cores
+    wanted = watched.cores_used + watched.cores_missed
+    starved = watched.system.run_delay >= _STARVED and wanted > cores
+    return starved and watched.workers >= 2 * cores
+
+
 def _could_use_more(watched: Watched) -> bool:
     """Whether there are cores for another worker: all workers are busy, and a core and more is not."""
-    system = watched.system
-    active = watched.waiting + watched.computing
-    workers = max(loader.workers for loader in watched.loaders)
-    return active > 0 and workers < system.cores and watched.cores_used < system.cores - 0.5
+    cores = watched.system.cores
+    workers = max(watched.workers, *(loader.workers for loader in watched.loaders))
+    idle = watched.cores_used < cores - 0.5 and not is_crowded(watched)
+    return workers < cores and idle
+
+
+def is_crowded(watched: Watched) -> bool:
+    """Whether other programs had the cores that this one wanted."""
+    starved = watched.system.run_delay >= _STARVED and watched.cores_missed >= _MISSED
+    return starved and watched.cores_used < _IN_USE * watched.system.cores
 
 
 def find_slow_work(watched: Watched) -> Limit | None:
@@ -107,18 +134,25 @@ def estimate_gain(watched: Watched, rate: float | None) -> float | None:
     """How many times as fast the loops would be if images were rendered at `rate` a second; None if that is unknown.
 
     Starting is taken to last as long as it did: neither its seconds nor its images are saved. Nor is the
-    time of other Python, which shares the cores with rendering.
+    time of other Python, which shares the cores with rendering, nor that of reading and other waits, which
+    go on beside it.
     """
     if rate is None or not watched.count("images"):
         return None
     later = watched.count("images") - watched.count("first_images")
-    loading = later / rate + _count_python_seconds(watched)
-    then = watched.starting + max(watched.computing, loading)
+    rendering = later / rate + _count_python_seconds(watched)
+    blocked = _count_seconds(watched, READ) + _count_seconds(watched, BLOCKED)
+    then = watched.starting + max(watched.computing, rendering, blocked)
     return watched.loop / max(then, 1e-9)
+
+
+def _count_seconds(watched: Watched, kind: str) -> float:
+    """How long those who load, as many as they were, took for that."""
+    loading = watched.loop if watched.workers else watched.waiting
+    return watched.work.get(kind, 0.0) * loading
 
 
 def _count_python_seconds(watched: Watched) -> float:
     """How long the Python of those who load would take if it were spread over all cores."""
     cores = watched.system.cores
-    loading = watched.loop if watched.workers else watched.waiting
-    return watched.work.get(PYTHON, 0.0) * loading * min(max(watched.workers, 1), cores) / cores
+    return _count_seconds(watched, PYTHON) * min(max(watched.workers, 1), cores) / cores
