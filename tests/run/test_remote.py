@@ -208,17 +208,65 @@ def test_a_named_sender_needs_a_flow_that_can_be_resumed() -> None:
 
 
 def test_a_sender_that_ends_twice_under_its_name_has_ended_once(address: str) -> None:
-    sent: list[int] = []
+    received = iter(Flow.receive(address, senders=2))
+    with zmq.Context() as context, context.socket(zmq.DEALER) as first:
+        first.connect(address)
+        for message in ([b"H", b"reader-1"], [b"I", *encode_item(0)], [b"E", b""]):
+            first.send_multipart(message)
+        assert next(received) == 0  # killed before it has heard that its end was read
+    again = Sender(Flow.of(range(1)), address, name="reader-1")
+    other = Sender(Flow.of(range(100, 110)), address)
+    assert list(received) == list(range(100, 110))
+    assert [again.join(), other.join()] == [0, 10]
 
-    def end_twice(n: int) -> int:
-        if n == 105:
-            for _ in range(2):
-                sent.append(Sender(Flow.of(range(5)), address, name="reader-1").join())
+
+def send_epochs(address: str, epochs: list[list[int]], name: str | None, may_go_on: Any) -> None:
+    """Each epoch in turn; after its first item when the receiver lets it go on."""
+
+    def hold(n: int) -> int:
+        if may_go_on is not None and n % 1000 == 1:
+            may_go_on.recv()
         return n
 
-    other = Sender(Flow.of(range(100, 110)).map(end_twice), address)
-    assert sorted(Flow.receive(address, senders=2)) == [*range(5), *range(100, 110)]
-    assert other.join() == 10 and sent == [5, 0]
+    for epoch in epochs:
+        Flow.of(epoch).map(hold).send(address, name=name)
+
+
+@pytest.mark.parametrize("names", [("quick", "slow"), (None, None)])
+def test_senders_of_several_epochs_wait_for_the_slowest(address: str, names: Any) -> None:
+    context = multiprocessing.get_context("spawn")
+    let_go, may_go_on = context.Pipe()
+    quick = [[low + n for n in range(5)] for low in (0, 1000, 2000)]
+    slow = [[low + n for n in range(500)] for low in (10_000, 11_000, 12_000)]
+    sent = [(quick, names[0], None), (slow, names[1], may_go_on)]
+    nodes = [context.Process(target=send_epochs, args=(address, *args)) for args in sent]
+    for node in nodes:
+        node.start()
+    try:
+        for early, late in zip(quick, slow):
+            got = []
+            for n in Flow.receive(address, senders=2, buffer=1):
+                got.append(n)
+                if n == early[-1]:
+                    let_go.send(None)  # the quick one has given all that it has
+            assert sorted(got) == early + late
+    finally:
+        for node in nodes:
+            node.kill()
+            node.join()
+
+
+def test_a_named_sender_of_an_endless_receiver_sends_every_epoch(address: str) -> None:
+    def send_twice() -> None:
+        for epoch in ([0, 1, 2], [3, 4, 5]):
+            Flow.of(epoch).send(address, name="reader-1")
+
+    node = threading.Thread(target=send_twice, daemon=True)
+    node.start()
+    received = iter(Flow.receive(address, senders=None))
+    assert [next(received) for _ in range(6)] == [0, 1, 2, 3, 4, 5]
+    received.close()
+    node.join()
 
 
 def test_a_sender_whose_name_is_taken_over_is_told(address: str) -> None:

@@ -1,14 +1,15 @@
 """Flows between machines, over ZeroMQ: any number of senders, one or more receivers.
 
 A receiver binds, senders connect. Guaranteed: a sender is never more than the receiver's `buffer`
-items ahead of its consumer; a pass ends when all senders have said so; a sender's error is raised
-at the receiver; a sender that was restarted under its own `name` goes on after the last item that
-arrived, if it has one receiver; a sender whose receiver was killed or cut off, or hears another one
-under the same name instead, raises ReceiverLostError; nothing that arrives is ever executed (see `wire`).
+items ahead of its consumer; a pass ends when all senders have said so, and each `send` with it, so
+that epochs do not mix; a sender's error is raised at the receiver; a sender that was restarted under
+its own `name` goes on after the last item that arrived, if it has one receiver; a sender whose receiver
+was killed or cut off, or hears another one under the same name instead, raises ReceiverLostError;
+nothing that arrives is ever executed (see `wire`).
 
 Messages, first frame: from a sender H (hello: name), I (item), E (end), F (failure: text); from a
 receiver W (welcome: how many items it has of this name), C (credit: how many more to send),
-B (bye: it has left, or has read the end), R (replaced: another sender came under this name).
+B (bye: its pass has ended), R (replaced: another sender came under this name).
 """
 
 from __future__ import annotations
