@@ -14,6 +14,7 @@ pytest.importorskip("cv2")
 
 from penstock.compat import tensorpack as tp
 from penstock.errors import WorkerError
+from penstock.run.seeding import item_rng
 
 
 def numbers(count: int = 10) -> tp.DataFromList:
@@ -115,6 +116,32 @@ def test_two_random_sources_differ_and_do_so_alike_in_each_run(make: Any) -> Non
     assert drawn == run() and len({value for dp in drawn for value in dp}) == 24
 
 
+def add_noise(dp: Any) -> Any:
+    return [item_rng().integers(1 << 30)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tp.DataFromList([[n] for n in range(50)]),
+        lambda: tp.CacheData(numbers(50), shuffle=True),
+        lambda: tp.LocallyShuffleData(numbers(50), 20),
+        lambda: tp.RandomMixData([numbers(20), numbers(30)]),
+        lambda: tp.RandomChooseData([tp.RepeatedData(numbers(9), -1), numbers(30)]),
+        lambda: tp.MapData(numbers(), add_noise),
+        lambda: tp.MapDataComponent(numbers(), lambda n: add_noise([n])[0]),
+        lambda: tp.MultiThreadMapData(numbers(), 2, add_noise),
+    ],
+)
+def test_two_that_are_built_alike_draw_for_themselves_and_the_same_each_run(make: Any) -> None:
+    def run() -> list[list[int]]:
+        tp.fix_rng_seed(0)
+        return [values(ds) for ds in (make(), make())]
+
+    first, second = run()
+    assert first != second and run() == [first, second]
+
+
 def test_the_instances_of_a_threaded_runner_draw_alike() -> None:
     tp.fix_rng_seed(0)
     inline = values(tp.MapData(Drawing(), lambda dp: dp))
@@ -130,10 +157,10 @@ def test_reset_state_may_be_called_never_or_often() -> None:
 
 
 def test_shuffled_lists_have_a_new_order_each_pass_and_the_same_each_run() -> None:
-    first, second = (
-        tp.DataFromList([[n] for n in range(50)]),
-        tp.DataFromList([[n] for n in range(50)]),
-    )
+    tp.fix_rng_seed(0)
+    first = tp.DataFromList([[n] for n in range(50)])
+    tp.fix_rng_seed(0)
+    second = tp.DataFromList([[n] for n in range(50)])
     one, two = values(first), values(first)
     assert one != two and sorted(one) == sorted(two) and values(second) == one
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("cv2")
+cv2 = pytest.importorskip("cv2")
 
 from images import encode, make_pixels
 from penstock.compat import tensorpack as tp
@@ -168,8 +168,11 @@ def test_augmentation_is_the_same_with_any_runner_and_differs_per_epoch() -> Non
     def source() -> Any:
         return tp.DataFromList(images, shuffle=False)
 
+    tp.fix_rng_seed(0)
     plain = tp.AugmentImageComponent(source(), aug)
+    tp.fix_rng_seed(0)
     threads = tp.MultiThreadMapData(source(), 2, lambda dp: [augment(dp[0])])
+    tp.fix_rng_seed(0)
     processes = tp.MultiProcessMapData(source(), 2, lambda dp: [augment(dp[0])])
     first = read(plain)
     assert first == read(threads) == read(processes) != read(plain)
@@ -187,6 +190,21 @@ def test_coordinates_are_refused_and_not_left_as_they_were() -> None:
     ds = tp.DataFromList([[make_pixels(9, 9), np.zeros((1, 2))]], shuffle=False)
     with pytest.raises(ValueError, match="coords_index"):
         tp.AugmentImageComponents(ds, [tp.imgaug.CenterCrop(5)], (0,), (1,))
+
+
+def test_images_of_two_sources_are_paired_and_cropped_independently(tmp_path: Path) -> None:
+    files = [str(tmp_path / f"{n}.png") for n in range(20)]
+    for n, file in enumerate(files):
+        cv2.imwrite(file, np.full((4, 4), n, np.uint8))
+    image = np.arange(400, dtype=np.uint8).reshape(20, 20, 1)
+    cropped = tp.DataFromList([[image]] * 5, shuffle=False)
+    for make in (
+        lambda: tp.ImageFromFile(files, channel=1, shuffle=True),
+        lambda: tp.AugmentImageComponent(cropped, [tp.imgaug.RandomCrop(4)]),
+        lambda: tp.AugmentImageComponents(cropped, [tp.imgaug.RandomCrop(4)], (0,)),
+    ):
+        pairs = list(tp.JoinData([make(), make()]))
+        assert not all(np.array_equal(left, right) for left, right in pairs)
 
 
 def test_components_are_augmented_alike() -> None:

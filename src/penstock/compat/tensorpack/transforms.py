@@ -19,7 +19,7 @@ from penstock.compat.tensorpack.dataflow import (
     length_of_all,
     length_times,
 )
-from penstock.compat.tensorpack.seed import get_seed
+from penstock.compat.tensorpack.seed import make_source_seed
 from penstock.compat.tensorpack.stack import stack_of, stack_values
 from penstock.compat.tensorpack.stages import RepeatItem
 from penstock.run.batch import collate
@@ -31,7 +31,7 @@ class MapData(Derived):
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
         self.func = func
-        flow = as_flow(ds).map(partial(_call_on_copy, func), seed=get_seed())
+        flow = as_flow(ds).map(partial(_call_on_copy, func), seed=make_source_seed())
         super().__init__(ds, flow.filter(is_kept), length_of(ds))
 
 
@@ -44,7 +44,7 @@ class MapDataComponent(Derived):
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any], index: Any = 0) -> None:
         self._func, self._index = func, index
-        flow = as_flow(ds).map(partial(_map_component, func, index), seed=get_seed())
+        flow = as_flow(ds).map(partial(_map_component, func, index), seed=make_source_seed())
         super().__init__(ds, flow.filter(is_kept), length_of(ds))
 
 
@@ -128,7 +128,7 @@ class RandomChooseData(Shell, RNGDataFlow):
         self.df_lists = pairs
         first, *others = [as_flow(ds) for ds, _ in pairs]
         weights = [weight for _, weight in pairs]
-        super().__init__(first.choose(*others, weights=weights, seed=get_seed()))
+        super().__init__(first.choose(*others, weights=weights, seed=self._source_seed))
 
 
 class RandomMixData(Shell, RNGDataFlow):
@@ -145,7 +145,7 @@ class RandomMixData(Shell, RNGDataFlow):
             raise ValueError("RandomMixData needs the length of each DataFlow: define __len__")
         exact = all(flow.length() is not None for flow in flows)
         weights = None if exact else [length_of(ds) or 1 for ds in df_lists]  # 0 is no weight
-        super().__init__(first.mix(*others, weights=weights, seed=get_seed()), total)
+        super().__init__(first.mix(*others, weights=weights, seed=self._source_seed), total)
 
 
 class ConcatData(Shell):
@@ -194,7 +194,7 @@ class LocallyShuffleData(Derived, RNGDataFlow):
         flow = as_flow(ds)
         if num_reuse > 1:
             flow = Flow(RepeatItem(num_reuse), (flow,))
-        flow = flow.shuffle(buffer_size, seed=get_seed())
+        flow = flow.shuffle(buffer_size, seed=self._source_seed)
         super().__init__(ds, flow, length_times(ds, max(num_reuse, 1)))
 
 
@@ -204,4 +204,4 @@ class CacheData(Derived, RNGDataFlow):
     def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
         self.shuffle = shuffle
         flow = as_flow(ds).cache()
-        super().__init__(ds, flow.shuffle(seed=get_seed()) if shuffle else flow, length_of(ds))
+        super().__init__(ds, flow.shuffle(seed=self._source_seed) if shuffle else flow, length_of(ds))
