@@ -228,6 +228,8 @@ def test_repeating_joining_and_selecting() -> None:
     joined = tp.JoinData([numbers(3), numbers(2)])
     assert list(joined) == [[0, 0], [1, 1]] and len(joined) == 2
     assert list(tp.SelectComponent(joined, [1])) == [[0], [1]]
+    named = tp.DataFromList([{"a": 1, "b": 2, "c": 3}])
+    assert list(tp.SelectComponent(named, ["c", "a"])) == [[3, 1]]
     assert values(tp.ConcatData([numbers(2), numbers(1)])) == [0, 1, 0]
     assert sorted(values(tp.RandomMixData([numbers(3), numbers(2)]))) == [0, 0, 1, 1, 2]
     chosen = tp.RandomChooseData([(numbers(50), 0.3), (numbers(50), 0.7)])

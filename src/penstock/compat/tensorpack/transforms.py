@@ -167,15 +167,13 @@ class JoinData(Shell):
 
 
 class SelectComponent(Derived):
-    """Some components, in the given order."""
+    """A list of some components, in the given order; of dicts too."""
 
     def __init__(self, ds: DataFlow, idxs: Sequence[Any]) -> None:
         super().__init__(ds, as_flow(ds).map(partial(_select, list(idxs))), length_of(ds))
 
 
-def _select(idxs: list[Any], item: Any) -> Any:
-    if isinstance(item, dict):
-        return {index: item[index] for index in idxs}
+def _select(idxs: list[Any], item: Any) -> list[Any]:
     return [item[index] for index in idxs]
 
 
