@@ -205,6 +205,19 @@ def test_batches_keep_the_nuls_at_the_end_of_text_and_bytes(texts: list[Any]) ->
     assert batch[0].dtype == object and batch[0].tolist() == texts
 
 
+def test_what_is_made_of_tuples_is_a_list() -> None:
+    pairs = tp.DataFromList([(1, 2)] * 2, shuffle=False)
+    made = [
+        tp.BatchData(pairs, 2),
+        tp.BatchData(pairs, 2, use_list=True),
+        tp.BatchDataByShape(pairs, 2, 0),
+        tp.MultiProcessMapAndBatchData(pairs, 1, lambda dp: dp, 2),
+        tp.JoinData([pairs, pairs]),
+    ]
+    assert [type(next(iter(ds))) for ds in made] == [list] * 5
+    assert type(tp.BatchData.aggregate_batch([(1, 2)])) is list
+
+
 def test_a_batch_larger_than_the_data_is_refused_with_words() -> None:
     with pytest.raises(ValueError, match="there would be none"):
         tp.BatchData(numbers(3), 4)
@@ -234,6 +247,11 @@ def test_repeating_joining_and_selecting() -> None:
     assert sorted(values(tp.RandomMixData([numbers(3), numbers(2)]))) == [0, 0, 1, 1, 2]
     chosen = tp.RandomChooseData([(numbers(50), 0.3), (numbers(50), 0.7)])
     assert 50 <= len(list(chosen)) <= 100
+
+
+@pytest.mark.parametrize("make", [lambda: tp.ConcatData([]), lambda: tp.RepeatedData(numbers(), 0)])
+def test_nothing_in_a_row_is_an_empty_flow(make: Any) -> None:
+    assert list(make()) == [] and len(make()) == 0
 
 
 def mapped(count: int) -> tp.MapData:

@@ -14,6 +14,7 @@ from penstock.compat.tensorpack.dataflow import (
     Derived,
     Shell,
     as_flow,
+    as_list,
     is_kept,
     length_of,
 )
@@ -105,7 +106,7 @@ class MultiProcessMapAndBatchDataZMQ(Derived):
         self.batch_size, self.buffer_size = batch_size, buffer_size
         mapped = MultiProcessMapDataZMQ(ds, num_proc, map_func, buffer_size=buffer_size or 200)
         flow = mapped.flow.batch(batch_size, remainder=False, stack=stack_of(False))
-        super().__init__(ds, flow)
+        super().__init__(ds, flow.map(as_list))
 
 
 class AugmentImageComponent(Derived):

@@ -14,6 +14,7 @@ from penstock.compat.tensorpack.dataflow import (
     RNGDataFlow,
     Shell,
     as_flow,
+    as_list,
     is_kept,
     length_of,
     length_of_all,
@@ -23,6 +24,7 @@ from penstock.compat.tensorpack.seed import make_source_seed
 from penstock.compat.tensorpack.stack import stack_of, stack_values
 from penstock.compat.tensorpack.stages import RepeatItem
 from penstock.run.batch import collate
+from penstock.run.combine import Concat
 from penstock.run.flow import Flow
 
 
@@ -71,6 +73,7 @@ class BatchData(Derived):
                 "remainder=True or smaller batches"
             )
         flow = as_flow(ds).batch(batch_size, remainder=remainder, stack=stack_of(use_list))
+        flow = flow.map(as_list)
         if length is not None and flow.length() is None:
             length = math.ceil(length / batch_size) if remainder else length // batch_size
             super().__init__(ds, flow, length)
@@ -80,7 +83,7 @@ class BatchData(Derived):
     @staticmethod
     def aggregate_batch(data_holder: list[Any], use_list: bool = False) -> Any:
         """The batch of these datapoints."""
-        return collate(data_holder, stack_of(use_list))
+        return as_list(collate(data_holder, stack_of(use_list)))
 
 
 class BatchDataByShape(Derived):
@@ -88,7 +91,8 @@ class BatchDataByShape(Derived):
 
     def __init__(self, ds: DataFlow, batch_size: int, idx: Any) -> None:
         self.batch_size, self.idx = batch_size, idx
-        super().__init__(ds, as_flow(ds).batch_by_shape(batch_size, idx, stack=stack_values))
+        flow = as_flow(ds).batch_by_shape(batch_size, idx, stack=stack_values)
+        super().__init__(ds, flow.map(as_list))
 
 
 class FixedSizeData(Derived):
@@ -109,7 +113,8 @@ class RepeatedData(Derived):
         if num == -1:
             super().__init__(ds, as_flow(ds).repeat())
         else:
-            super().__init__(ds, as_flow(ds).repeat(num), length_times(ds, num))
+            flow = as_flow(ds).repeat(num) if num else as_flow(ds).take(0)
+            super().__init__(ds, flow, length_times(ds, num))
 
 
 class RepeatedDataPoint(Derived):
@@ -153,8 +158,8 @@ class ConcatData(Shell):
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         self.df_lists = df_lists
-        first, *others = map(as_flow, df_lists)
-        super().__init__(first.concat(*others), length_of_all(df_lists, sum))
+        flow = Flow(Concat(), tuple(map(as_flow, df_lists)))
+        super().__init__(flow, length_of_all(df_lists, sum))
 
 
 class JoinData(Shell):
@@ -163,7 +168,7 @@ class JoinData(Shell):
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         self.df_lists = df_lists
         first, *others = map(as_flow, df_lists)
-        super().__init__(first.join(*others), length_of_all(df_lists, min))
+        super().__init__(first.join(*others).map(as_list), length_of_all(df_lists, min))
 
 
 class SelectComponent(Derived):
