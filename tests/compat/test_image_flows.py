@@ -143,7 +143,7 @@ class Fixed:
 
 
 def test_an_image_without_saturation_is_grey(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tp.imgaug, "get_rng", lambda: Fixed())
+    monkeypatch.setattr(tp.imgaug.color, "get_rng", lambda: Fixed())
     red = RED[:1, :1]
     assert tp.imgaug.Saturation(1.0).augment(red).tolist() == [[[60, 60, 60]]]
     assert tp.imgaug.Saturation(1.0, rgb=False).augment(red).tolist() == [[[23, 23, 23]]]
@@ -152,7 +152,7 @@ def test_an_image_without_saturation_is_grey(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_columns_of_the_matrix_of_lighting_are_the_eigenvectors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tp.imgaug, "get_rng", lambda: Fixed())
+    monkeypatch.setattr(tp.imgaug.color, "get_rng", lambda: Fixed())
     lighting = tp.imgaug.Lighting(1.0, [1, 2, 3], [[0, 10, 0], [0, 0, 10], [10, 0, 0]])
     assert lighting.augment(np.zeros((1, 1, 3), np.uint8)).tolist() == [[[20, 30, 10]]]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.compat.tensorpack.dataflow import RNGDataFlow, Shell
-from penstock.compat.tensorpack.imgaug import as_shape
+from penstock.compat.tensorpack.imgaug.geometry import as_shape
 from penstock.errors import MissingExtraError, SourceError
 from penstock.run.flow import Flow
 

@@ -69,7 +69,9 @@ class MultiThreadMapData(Derived):
         self.num_thread, self.map_func = num_thread, map_func
         self._buffer_size, self._strict = buffer_size, strict
         buffer = max(buffer_size, num_thread)
-        flow = as_flow(ds).map(map_func, num_thread, self.kind, buffer=buffer, seed=make_source_seed())
+        flow = as_flow(ds).map(
+            map_func, num_thread, self.kind, buffer=buffer, seed=make_source_seed()
+        )
         super().__init__(ds, flow.filter(is_kept), length_of(ds))
 
 

@@ -207,4 +207,6 @@ class CacheData(Derived, RNGDataFlow):
     def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
         self.shuffle = shuffle
         flow = as_flow(ds).cache()
-        super().__init__(ds, flow.shuffle(seed=self._source_seed) if shuffle else flow, length_of(ds))
+        super().__init__(
+            ds, flow.shuffle(seed=self._source_seed) if shuffle else flow, length_of(ds)
+        )
