@@ -157,6 +157,76 @@ def test_the_columns_of_the_matrix_of_lighting_are_the_eigenvectors(
     assert lighting.augment(np.zeros((1, 1, 3), np.uint8)).tolist() == [[[20, 30, 10]]]
 
 
+class Add(tp.imgaug.Transform):
+    def __init__(self, added: int) -> None:
+        self._init(locals())
+
+    def apply_image(self, image: np.ndarray) -> np.ndarray:
+        return image + self.added
+
+
+class AddAny(tp.imgaug.ImageAugmentor):
+    """As one is written for tensorpack."""
+
+    def __init__(self, most: int = 200) -> None:
+        super().__init__()
+        self._init(locals())
+
+    def get_transform(self, image: np.ndarray) -> Add:
+        return Add(self.rng.randint(self.most, dtype=np.uint8))
+
+
+class AddRange(tp.imgaug.PhotometricAugmentor):
+    """As they were written earlier."""
+
+    def _get_augment_params(self, image: np.ndarray) -> Any:
+        return self._rand_range(0, 200)
+
+    def _augment(self, image: np.ndarray, added: Any) -> np.ndarray:
+        return (image + added).astype(np.uint8)
+
+
+@pytest.mark.parametrize("augmentor", [AddAny(), AddRange(), tp.imgaug.Brightness(99)])
+def test_augmentors_of_ones_own_draw_alike_for_all_components(augmentor: Any) -> None:
+    ds = tp.DataFromList([[GREY, GREY]] * 10, shuffle=False)
+    flip = tp.imgaug.Flip(horiz=True)
+
+    def read() -> list[int]:
+        tp.fix_rng_seed(0)
+        made = list(tp.AugmentImageComponents(ds, [flip, augmentor]))
+        assert all(np.array_equal(left, right) for left, right in made)
+        return [int(left[0, 0, 0]) for left, _ in made]
+
+    drawn = read()
+    assert drawn == read() and len(set(drawn)) > 5
+
+
+def test_the_choices_of_an_augmentor_can_be_kept() -> None:
+    augmentor = tp.AugmentorList([AddAny(), tp.imgaug.RandomCrop(2)])
+    augmentor.reset_state()
+    once, choices = augmentor.augment_return_params(GREY)
+    assert np.array_equal(augmentor.augment_with_params(GREY, choices), once)
+
+
+def test_an_augmentor_sets_itself_up_in_reset_state() -> None:
+    class Counting(tp.imgaug.ImageAugmentor):
+        def reset_state(self) -> None:
+            super().reset_state()
+            self.count = 0
+
+    one = Counting()
+    one.count = 5
+    tp.AugmentorList([one]).reset_state()
+    assert one.count == 0 and Counting().count == 0
+
+
+@pytest.mark.parametrize("augmentor", [tp.imgaug.ImageAugmentor(), tp.imgaug.Transform()])
+def test_what_does_not_say_how_to_change_an_image_is_named(augmentor: Any) -> None:
+    apply = getattr(augmentor, "augment", None) or augmentor.apply_image
+    with pytest.raises(NotImplementedError, match=f"{type(augmentor).__name__} must define"):
+        apply(GREY)
+
+
 def test_augmentation_is_the_same_with_any_runner_and_differs_per_epoch() -> None:
     aug = [tp.imgaug.GoogleNetRandomCropAndResize(target_shape=8), tp.imgaug.Flip(horiz=True)]
     augment = tp.AugmentorList(aug).augment
