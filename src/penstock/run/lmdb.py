@@ -106,6 +106,7 @@ def _use_old_names(value: bytes) -> bytes:
         return value
     parts, done = [], 0
     for opcode, _, at in pickletools.genops(value):
+        assert at is not None  # known of bytes
         if opcode.code == "c" and value.startswith(_NEW_NAME, at):
             parts += [value[done:at], _OLD_NAME]
             done = at + len(_NEW_NAME)
