@@ -144,6 +144,8 @@ class Flow:
         if window is not None:
             window = check_count("window", window, 1)
             window = None if window >= (self.length() or math.inf) else window
+        elif self.length() == math.inf:
+            raise ValueError("a shuffle of an endless flow needs a window, as in shuffle(10_000)")
         return self._then(Shuffle(window, check_seed(seed)))
 
     def shard(self, rank: int, world: int) -> Flow:
