@@ -24,7 +24,7 @@ zmq = pytest.importorskip("zmq")
 from penstock import Flow
 from penstock.errors import ReceiverLostError, SourceError, WorkerError
 from penstock.run import remote
-from penstock.run.remote import is_local, make_keys
+from penstock.run.remote import Keys, is_local, make_keys
 from penstock.run.stage import At
 from penstock.run.stop import Stop
 from penstock.run.wire import decode_item, encode_item
@@ -204,7 +204,7 @@ def test_a_named_sender_of_several_receivers_begins_anew(address: str, tmp_path:
 def test_a_named_sender_needs_a_flow_that_can_be_resumed() -> None:
     flow = Flow.of(range(5)).map(fail_on_seven, 2, kind="threads", ordered=False)
     with pytest.raises(ValueError, match="cannot be resumed: map"):
-        flow.send("no address", name="reader-1")
+        flow.send("ipc://nowhere", name="reader-1")
 
 
 def test_a_sender_that_ends_twice_under_its_name_has_ended_once(address: str) -> None:
@@ -410,10 +410,53 @@ def test_an_address_in_use_is_a_clear_error(address: str) -> None:
             list(Flow.receive(address))
 
 
+def use_address(verb: str, *addresses: Any) -> None:
+    if verb == "send":
+        Flow.of([1]).send(*addresses)
+    else:
+        Flow.receive(*addresses)
+
+
+both_ends = pytest.mark.parametrize("verb", ["send", "receive"])
+
+
+@both_ends
 @pytest.mark.parametrize("port", [":0", ":99999", ":-1", ":*", ":", ""])
-def test_an_address_without_a_port_of_its_own_is_refused(port: str) -> None:
+def test_an_address_without_a_port_of_its_own_is_refused(verb: str, port: str) -> None:
     with pytest.raises(ValueError, match="needs a port from 1 to 65535"):
-        Flow.receive(f"tcp://127.0.0.1{port}")
+        use_address(verb, f"tcp://127.0.0.1{port}")
+
+
+@both_ends
+@pytest.mark.parametrize("address", ["inproc://x", 5555, "127.0.0.1:5555", "", None])
+def test_an_address_that_no_other_process_can_reach_is_refused(verb: str, address: Any) -> None:
+    with pytest.raises(ValueError, match=f"begins with tcp:// or ipc://.*, not {address!r}"):
+        use_address(verb, address)
+
+
+@both_ends
+def test_there_must_be_an_address(verb: str) -> None:
+    with pytest.raises(ValueError, match=f"{verb} needs at least one address"):
+        use_address(verb)
+
+
+def test_ipv6_addresses_are_heard() -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            address = f"tcp://[::1]:{probe.getsockname()[1]}"
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
+    sender = Sender(Flow.of(range(5)), address)
+    assert list(Flow.receive(address)) == list(range(5)) and sender.join() == 5
+
+
+@pytest.mark.parametrize("key", [b"short", "a" * 40])
+def test_a_key_that_is_none_is_refused(address: str, key: Any) -> None:
+    with pytest.raises(ValueError, match="receiver_key must be a key of 40 bytes"):
+        Flow.of([1]).send(address, receiver_key=key)
+    with pytest.raises(ValueError, match="secret must be a key of 40 bytes"):
+        Keys(make_keys().public, key)
 
 
 def test_a_remote_flow_cannot_be_resumed(address: str) -> None:
