@@ -157,6 +157,13 @@ def test_the_columns_of_the_matrix_of_lighting_are_the_eigenvectors(
     assert lighting.augment(np.zeros((1, 1, 3), np.uint8)).tolist() == [[[20, 30, 10]]]
 
 
+@pytest.mark.parametrize("image", [GREY[:, :, :1], GREY[:, :, 0]])
+def test_lighting_needs_three_channels(image: np.ndarray) -> None:
+    lighting = tp.imgaug.Lighting(0.1, [1] * 3, np.eye(3).tolist())
+    with pytest.raises(ValueError, match="three channels, not "):
+        lighting.augment(image)
+
+
 class Add(tp.imgaug.Transform):
     def __init__(self, added: int) -> None:
         self._init(locals())

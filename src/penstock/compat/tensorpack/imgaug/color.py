@@ -101,6 +101,8 @@ class Lighting(ImageAugmentor):
     clip: bool = True
 
     def draw(self, image: Image) -> Apply:
+        if image.shape[2:] != (3,):
+            raise ValueError(f"Lighting needs an image of three channels, not {image.shape}")
         noise = (get_rng().standard_normal(3) * self.std).astype("float32")
         shift = np.asarray(self.eigvec, "float32") @ (noise * np.asarray(self.eigval, "float32"))
         return lambda other: finish(other + shift, other.dtype, self.clip)
