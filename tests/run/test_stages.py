@@ -263,6 +263,12 @@ def test_shuffle_begins_anywhere(count: int, window: int, start: int, step: int)
     assert list(flow.shard(0, step)) == whole[::step]
 
 
+@pytest.mark.parametrize("batch", [Flow.batch, Flow.batch_by_shape])
+def test_a_stack_that_says_neither_yes_nor_how_is_refused(batch: Any) -> None:
+    with pytest.raises(TypeError, match="stack must be True, False or a function .* not 'x'"):
+        batch(Flow.of(range(4)), 2, stack="x")
+
+
 def test_an_endless_flow_is_shuffled_within_a_window_only() -> None:
     endless = Flow.of(range(10)).repeat()
     assert len(list(endless.shuffle(5).take(30))) == 30
