@@ -214,8 +214,9 @@ def test_a_sender_that_ends_twice_under_its_name_has_ended_once(address: str) ->
         for message in ([b"H", b"reader-1"], [b"I", *encode_item(0)], [b"E", b""]):
             first.send_multipart(message)
         assert next(received) == 0  # killed before it has heard that its end was read
-    again = Sender(Flow.of(range(1)), address, name="reader-1")
-    other = Sender(Flow.of(range(100, 110)), address)
+    welcomed = threading.Event()  # when a sender begins to read its items
+    again = Sender(Flow.of(lambda: welcomed.set() or iter([0])), address, name="reader-1")
+    other = Sender(Flow.of(range(100, 110)).map(lambda n: welcomed.wait(30) and n), address)
     assert list(received) == list(range(100, 110))
     assert [again.join(), other.join()] == [0, 10]
 
