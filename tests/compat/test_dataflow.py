@@ -14,6 +14,7 @@ pytest.importorskip("cv2")
 
 from penstock.compat import tensorpack as tp
 from penstock.errors import WorkerError
+from penstock.run.seeding import item_rng
 
 
 def numbers(count: int = 10) -> tp.DataFromList:
@@ -115,6 +116,32 @@ def test_two_random_sources_differ_and_do_so_alike_in_each_run(make: Any) -> Non
     assert drawn == run() and len({value for dp in drawn for value in dp}) == 24
 
 
+def add_noise(dp: Any) -> Any:
+    return [item_rng().integers(1 << 30)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tp.DataFromList([[n] for n in range(50)]),
+        lambda: tp.CacheData(numbers(50), shuffle=True),
+        lambda: tp.LocallyShuffleData(numbers(50), 20),
+        lambda: tp.RandomMixData([numbers(20), numbers(30)]),
+        lambda: tp.RandomChooseData([tp.RepeatedData(numbers(9), -1), numbers(30)]),
+        lambda: tp.MapData(numbers(), add_noise),
+        lambda: tp.MapDataComponent(numbers(), lambda n: add_noise([n])[0]),
+        lambda: tp.MultiThreadMapData(numbers(), 2, add_noise),
+    ],
+)
+def test_two_that_are_built_alike_draw_for_themselves_and_the_same_each_run(make: Any) -> None:
+    def run() -> list[list[int]]:
+        tp.fix_rng_seed(0)
+        return [values(ds) for ds in (make(), make())]
+
+    first, second = run()
+    assert first != second and run() == [first, second]
+
+
 def test_the_instances_of_a_threaded_runner_draw_alike() -> None:
     tp.fix_rng_seed(0)
     inline = values(tp.MapData(Drawing(), lambda dp: dp))
@@ -130,10 +157,10 @@ def test_reset_state_may_be_called_never_or_often() -> None:
 
 
 def test_shuffled_lists_have_a_new_order_each_pass_and_the_same_each_run() -> None:
-    first, second = (
-        tp.DataFromList([[n] for n in range(50)]),
-        tp.DataFromList([[n] for n in range(50)]),
-    )
+    tp.fix_rng_seed(0)
+    first = tp.DataFromList([[n] for n in range(50)])
+    tp.fix_rng_seed(0)
+    second = tp.DataFromList([[n] for n in range(50)])
     one, two = values(first), values(first)
     assert one != two and sorted(one) == sorted(two) and values(second) == one
 
@@ -178,6 +205,19 @@ def test_batches_keep_the_nuls_at_the_end_of_text_and_bytes(texts: list[Any]) ->
     assert batch[0].dtype == object and batch[0].tolist() == texts
 
 
+def test_what_is_made_of_tuples_is_a_list() -> None:
+    pairs = tp.DataFromList([(1, 2)] * 2, shuffle=False)
+    made = [
+        tp.BatchData(pairs, 2),
+        tp.BatchData(pairs, 2, use_list=True),
+        tp.BatchDataByShape(pairs, 2, 0),
+        tp.MultiProcessMapAndBatchData(pairs, 1, lambda dp: dp, 2),
+        tp.JoinData([pairs, pairs]),
+    ]
+    assert [type(next(iter(ds))) for ds in made] == [list] * 5
+    assert type(tp.BatchData.aggregate_batch([(1, 2)])) is list
+
+
 def test_a_batch_larger_than_the_data_is_refused_with_words() -> None:
     with pytest.raises(ValueError, match="there would be none"):
         tp.BatchData(numbers(3), 4)
@@ -201,10 +241,17 @@ def test_repeating_joining_and_selecting() -> None:
     joined = tp.JoinData([numbers(3), numbers(2)])
     assert list(joined) == [[0, 0], [1, 1]] and len(joined) == 2
     assert list(tp.SelectComponent(joined, [1])) == [[0], [1]]
+    named = tp.DataFromList([{"a": 1, "b": 2, "c": 3}])
+    assert list(tp.SelectComponent(named, ["c", "a"])) == [[3, 1]]
     assert values(tp.ConcatData([numbers(2), numbers(1)])) == [0, 1, 0]
     assert sorted(values(tp.RandomMixData([numbers(3), numbers(2)]))) == [0, 0, 1, 1, 2]
     chosen = tp.RandomChooseData([(numbers(50), 0.3), (numbers(50), 0.7)])
     assert 50 <= len(list(chosen)) <= 100
+
+
+@pytest.mark.parametrize("make", [lambda: tp.ConcatData([]), lambda: tp.RepeatedData(numbers(), 0)])
+def test_nothing_in_a_row_is_an_empty_flow(make: Any) -> None:
+    assert list(make()) == [] and len(make()) == 0
 
 
 def mapped(count: int) -> tp.MapData:

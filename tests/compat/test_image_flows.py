@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("cv2")
+cv2 = pytest.importorskip("cv2")
 
 from images import encode, make_pixels
 from penstock.compat import tensorpack as tp
@@ -143,7 +143,7 @@ class Fixed:
 
 
 def test_an_image_without_saturation_is_grey(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tp.imgaug, "get_rng", lambda: Fixed())
+    monkeypatch.setattr(tp.imgaug.color, "get_rng", lambda: Fixed())
     red = RED[:1, :1]
     assert tp.imgaug.Saturation(1.0).augment(red).tolist() == [[[60, 60, 60]]]
     assert tp.imgaug.Saturation(1.0, rgb=False).augment(red).tolist() == [[[23, 23, 23]]]
@@ -152,9 +152,86 @@ def test_an_image_without_saturation_is_grey(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_columns_of_the_matrix_of_lighting_are_the_eigenvectors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tp.imgaug, "get_rng", lambda: Fixed())
+    monkeypatch.setattr(tp.imgaug.color, "get_rng", lambda: Fixed())
     lighting = tp.imgaug.Lighting(1.0, [1, 2, 3], [[0, 10, 0], [0, 0, 10], [10, 0, 0]])
     assert lighting.augment(np.zeros((1, 1, 3), np.uint8)).tolist() == [[[20, 30, 10]]]
+
+
+@pytest.mark.parametrize("image", [GREY[:, :, :1], GREY[:, :, 0]])
+def test_lighting_needs_three_channels(image: np.ndarray) -> None:
+    lighting = tp.imgaug.Lighting(0.1, [1] * 3, np.eye(3).tolist())
+    with pytest.raises(ValueError, match="three channels, not "):
+        lighting.augment(image)
+
+
+class Add(tp.imgaug.Transform):
+    def __init__(self, added: int) -> None:
+        self._init(locals())
+
+    def apply_image(self, image: np.ndarray) -> np.ndarray:
+        return image + self.added
+
+
+class AddAny(tp.imgaug.ImageAugmentor):
+    """As one is written for tensorpack."""
+
+    def __init__(self, most: int = 200) -> None:
+        super().__init__()
+        self._init(locals())
+
+    def get_transform(self, image: np.ndarray) -> Add:
+        return Add(self.rng.randint(self.most, dtype=np.uint8))
+
+
+class AddRange(tp.imgaug.PhotometricAugmentor):
+    """As they were written earlier."""
+
+    def _get_augment_params(self, image: np.ndarray) -> Any:
+        return self._rand_range(0, 200)
+
+    def _augment(self, image: np.ndarray, added: Any) -> np.ndarray:
+        return (image + added).astype(np.uint8)
+
+
+@pytest.mark.parametrize("augmentor", [AddAny(), AddRange(), tp.imgaug.Brightness(99)])
+def test_augmentors_of_ones_own_draw_alike_for_all_components(augmentor: Any) -> None:
+    ds = tp.DataFromList([[GREY, GREY]] * 10, shuffle=False)
+    flip = tp.imgaug.Flip(horiz=True)
+
+    def read() -> list[int]:
+        tp.fix_rng_seed(0)
+        made = list(tp.AugmentImageComponents(ds, [flip, augmentor]))
+        assert all(np.array_equal(left, right) for left, right in made)
+        return [int(left[0, 0, 0]) for left, _ in made]
+
+    drawn = read()
+    assert drawn == read() and len(set(drawn)) > 5
+
+
+def test_the_choices_of_an_augmentor_can_be_kept() -> None:
+    augmentor = tp.AugmentorList([AddAny(), tp.imgaug.RandomCrop(2)])
+    augmentor.reset_state()
+    once, choices = augmentor.augment_return_params(GREY)
+    assert np.array_equal(augmentor.augment_with_params(GREY, choices), once)
+
+
+def test_an_augmentor_sets_itself_up_in_reset_state() -> None:
+    class Counting(tp.imgaug.ImageAugmentor):
+        def reset_state(self) -> None:
+            super().reset_state()
+            self.count = 0
+
+    one = Counting()
+    one.count = 5
+    tp.AugmentorList([one]).reset_state()
+    assert one.count == 0 and Counting().count == 0
+
+
+@pytest.mark.parametrize("augmentor", [tp.imgaug.ImageAugmentor(), tp.imgaug.Transform()])
+def test_what_does_not_say_how_to_change_an_image_is_named(augmentor: Any) -> None:
+    apply = getattr(augmentor, "augment", None) or augmentor.apply_image
+    with pytest.raises(NotImplementedError, match=f"{type(augmentor).__name__} must define"):
+        apply(GREY)
 
 
 def test_augmentation_is_the_same_with_any_runner_and_differs_per_epoch() -> None:
@@ -168,8 +245,11 @@ def test_augmentation_is_the_same_with_any_runner_and_differs_per_epoch() -> Non
     def source() -> Any:
         return tp.DataFromList(images, shuffle=False)
 
+    tp.fix_rng_seed(0)
     plain = tp.AugmentImageComponent(source(), aug)
+    tp.fix_rng_seed(0)
     threads = tp.MultiThreadMapData(source(), 2, lambda dp: [augment(dp[0])])
+    tp.fix_rng_seed(0)
     processes = tp.MultiProcessMapData(source(), 2, lambda dp: [augment(dp[0])])
     first = read(plain)
     assert first == read(threads) == read(processes) != read(plain)
@@ -187,6 +267,21 @@ def test_coordinates_are_refused_and_not_left_as_they_were() -> None:
     ds = tp.DataFromList([[make_pixels(9, 9), np.zeros((1, 2))]], shuffle=False)
     with pytest.raises(ValueError, match="coords_index"):
         tp.AugmentImageComponents(ds, [tp.imgaug.CenterCrop(5)], (0,), (1,))
+
+
+def test_images_of_two_sources_are_paired_and_cropped_independently(tmp_path: Path) -> None:
+    files = [str(tmp_path / f"{n}.png") for n in range(20)]
+    for n, file in enumerate(files):
+        cv2.imwrite(file, np.full((4, 4), n, np.uint8))
+    image = np.arange(400, dtype=np.uint8).reshape(20, 20, 1)
+    cropped = tp.DataFromList([[image]] * 5, shuffle=False)
+    for make in (
+        lambda: tp.ImageFromFile(files, channel=1, shuffle=True),
+        lambda: tp.AugmentImageComponent(cropped, [tp.imgaug.RandomCrop(4)]),
+        lambda: tp.AugmentImageComponents(cropped, [tp.imgaug.RandomCrop(4)], (0,)),
+    ):
+        pairs = list(tp.JoinData([make(), make()]))
+        assert not all(np.array_equal(left, right) for left, right in pairs)
 
 
 def test_components_are_augmented_alike() -> None:

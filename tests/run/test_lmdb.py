@@ -91,6 +91,18 @@ def test_the_original_reads_our_files(tmp_path: Path) -> None:
     assert [(image.tolist(), n) for image, n in theirs] == [([n] * (n % 7), n) for n in range(20)]
 
 
+def test_an_older_numpy_knows_all_names_in_our_files(tmp_path: Path) -> None:
+    path = tmp_path / "x.lmdb"
+    text = b"cnumpy._core.multiarray\n"  # as data it stays as it is
+    item = [np.arange(6).reshape(2, 3), np.asfortranarray(np.ones((2, 3))), np.float32(1), text]
+    Flow.of([item]).save(path)
+    assert path.read_bytes().count(b"numpy._core") == 1
+    environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False)
+    with environment, environment.begin() as transaction:
+        loaded = pickle.loads(transaction.get(b"00000000"))
+    assert repr(loaded) == repr(item) == repr(next(iter(Flow.load(path))))
+
+
 def test_two_flows_and_many_processes_may_read_one_file(tmp_path: Path) -> None:
     path = str(tmp_path / "x.lmdb")
     Flow.of(make_points(30)).save(path)

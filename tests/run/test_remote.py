@@ -24,7 +24,7 @@ zmq = pytest.importorskip("zmq")
 from penstock import Flow
 from penstock.errors import ReceiverLostError, SourceError, WorkerError
 from penstock.run import remote
-from penstock.run.remote import is_local, make_keys
+from penstock.run.remote import Keys, is_local, make_keys
 from penstock.run.stage import At
 from penstock.run.stop import Stop
 from penstock.run.wire import decode_item, encode_item
@@ -204,21 +204,70 @@ def test_a_named_sender_of_several_receivers_begins_anew(address: str, tmp_path:
 def test_a_named_sender_needs_a_flow_that_can_be_resumed() -> None:
     flow = Flow.of(range(5)).map(fail_on_seven, 2, kind="threads", ordered=False)
     with pytest.raises(ValueError, match="cannot be resumed: map"):
-        flow.send("no address", name="reader-1")
+        flow.send("ipc://nowhere", name="reader-1")
 
 
 def test_a_sender_that_ends_twice_under_its_name_has_ended_once(address: str) -> None:
-    sent: list[int] = []
+    received = iter(Flow.receive(address, senders=2))
+    with zmq.Context() as context, context.socket(zmq.DEALER) as first:
+        first.connect(address)
+        for message in ([b"H", b"reader-1"], [b"I", *encode_item(0)], [b"E", b""]):
+            first.send_multipart(message)
+        assert next(received) == 0  # killed before it has heard that its end was read
+    welcomed = threading.Event()  # when a sender begins to read its items
+    again = Sender(Flow.of(lambda: welcomed.set() or iter([0])), address, name="reader-1")
+    other = Sender(Flow.of(range(100, 110)).map(lambda n: welcomed.wait(30) and n), address)
+    assert list(received) == list(range(100, 110))
+    assert [again.join(), other.join()] == [0, 10]
 
-    def end_twice(n: int) -> int:
-        if n == 105:
-            for _ in range(2):
-                sent.append(Sender(Flow.of(range(5)), address, name="reader-1").join())
+
+def send_epochs(address: str, epochs: list[list[int]], name: str | None, may_go_on: Any) -> None:
+    """Each epoch in turn; after its first item when the receiver lets it go on."""
+
+    def hold(n: int) -> int:
+        if may_go_on is not None and n % 1000 == 1:
+            may_go_on.recv()
         return n
 
-    other = Sender(Flow.of(range(100, 110)).map(end_twice), address)
-    assert sorted(Flow.receive(address, senders=2)) == [*range(5), *range(100, 110)]
-    assert other.join() == 10 and sent == [5, 0]
+    for epoch in epochs:
+        Flow.of(epoch).map(hold).send(address, name=name)
+
+
+@pytest.mark.parametrize("names", [("quick", "slow"), (None, None)])
+def test_senders_of_several_epochs_wait_for_the_slowest(address: str, names: Any) -> None:
+    context = multiprocessing.get_context("spawn")
+    let_go, may_go_on = context.Pipe()
+    quick = [[low + n for n in range(5)] for low in (0, 1000, 2000)]
+    slow = [[low + n for n in range(500)] for low in (10_000, 11_000, 12_000)]
+    sent = [(quick, names[0], None), (slow, names[1], may_go_on)]
+    nodes = [context.Process(target=send_epochs, args=(address, *args)) for args in sent]
+    for node in nodes:
+        node.start()
+    try:
+        for early, late in zip(quick, slow):
+            got = []
+            for n in Flow.receive(address, senders=2, buffer=1):
+                got.append(n)
+                if n == early[-1]:
+                    let_go.send(None)  # the quick one has given all that it has
+            assert sorted(got) == early + late
+    finally:
+        for node in nodes:
+            node.kill()
+            node.join()
+
+
+def test_a_named_sender_of_an_endless_receiver_sends_every_epoch(address: str) -> None:
+    def send_twice() -> None:
+        for epoch in ([0, 1, 2], [3, 4, 5]):
+            Flow.of(epoch).send(address, name="reader-1")
+
+    node = threading.Thread(target=send_twice, daemon=True)
+    node.start()
+    received = iter(Flow.receive(address, senders=None))
+    assert [next(received) for _ in range(6)] == [0, 1, 2, 3, 4, 5]
+    received.close()
+    node.join()
 
 
 def test_a_sender_whose_name_is_taken_over_is_told(address: str) -> None:
@@ -362,10 +411,53 @@ def test_an_address_in_use_is_a_clear_error(address: str) -> None:
             list(Flow.receive(address))
 
 
+def use_address(verb: str, *addresses: Any) -> None:
+    if verb == "send":
+        Flow.of([1]).send(*addresses)
+    else:
+        Flow.receive(*addresses)
+
+
+both_ends = pytest.mark.parametrize("verb", ["send", "receive"])
+
+
+@both_ends
 @pytest.mark.parametrize("port", [":0", ":99999", ":-1", ":*", ":", ""])
-def test_an_address_without_a_port_of_its_own_is_refused(port: str) -> None:
+def test_an_address_without_a_port_of_its_own_is_refused(verb: str, port: str) -> None:
     with pytest.raises(ValueError, match="needs a port from 1 to 65535"):
-        Flow.receive(f"tcp://127.0.0.1{port}")
+        use_address(verb, f"tcp://127.0.0.1{port}")
+
+
+@both_ends
+@pytest.mark.parametrize("address", ["inproc://x", 5555, "127.0.0.1:5555", "", None])
+def test_an_address_that_no_other_process_can_reach_is_refused(verb: str, address: Any) -> None:
+    with pytest.raises(ValueError, match=f"begins with tcp:// or ipc://.*, not {address!r}"):
+        use_address(verb, address)
+
+
+@both_ends
+def test_there_must_be_an_address(verb: str) -> None:
+    with pytest.raises(ValueError, match=f"{verb} needs at least one address"):
+        use_address(verb)
+
+
+def test_ipv6_addresses_are_heard() -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            address = f"tcp://[::1]:{probe.getsockname()[1]}"
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
+    sender = Sender(Flow.of(range(5)), address)
+    assert list(Flow.receive(address)) == list(range(5)) and sender.join() == 5
+
+
+@pytest.mark.parametrize("key", [b"short", "a" * 40])
+def test_a_key_that_is_none_is_refused(address: str, key: Any) -> None:
+    with pytest.raises(ValueError, match="receiver_key must be a key of 40 bytes"):
+        Flow.of([1]).send(address, receiver_key=key)
+    with pytest.raises(ValueError, match="secret must be a key of 40 bytes"):
+        Keys(make_keys().public, key)
 
 
 def test_a_remote_flow_cannot_be_resumed(address: str) -> None:

@@ -263,6 +263,19 @@ def test_shuffle_begins_anywhere(count: int, window: int, start: int, step: int)
     assert list(flow.shard(0, step)) == whole[::step]
 
 
+@pytest.mark.parametrize("batch", [Flow.batch, Flow.batch_by_shape])
+def test_a_stack_that_says_neither_yes_nor_how_is_refused(batch: Any) -> None:
+    with pytest.raises(TypeError, match="stack must be True, False or a function .* not 'x'"):
+        batch(Flow.of(range(4)), 2, stack="x")
+
+
+def test_an_endless_flow_is_shuffled_within_a_window_only() -> None:
+    endless = Flow.of(range(10)).repeat()
+    assert len(list(endless.shuffle(5).take(30))) == 30
+    with pytest.raises(ValueError, match=r"endless flow needs a window, as in shuffle\(10_000\)"):
+        endless.shuffle()
+
+
 def test_two_shuffles_of_one_seed_are_independent() -> None:
     once, twice = Flow.of(range(50)).shuffle(), Flow.of(range(50)).shuffle().shuffle()
     order = list(once)

@@ -27,6 +27,9 @@ class Batch(Stage):
     stack: Stack
     seeks = True
 
+    def __post_init__(self) -> None:
+        _check_stack(self.stack)
+
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         with opened(inputs[0], at.move(at.start * self.size)) as items:
             number = 0
@@ -60,6 +63,9 @@ class BatchByShape(Stage):
     field: Field | None
     remainder: bool
     stack: Stack
+
+    def __post_init__(self) -> None:
+        _check_stack(self.stack)
 
     def open(self, inputs: tuple[Opener, ...], at: At) -> Items:
         groups: dict[tuple[int, ...], list[Any]] = {}
@@ -105,6 +111,13 @@ class Unbatch(Stage):
     @property
     def name(self) -> str:
         return "unbatch()"
+
+
+def _check_stack(stack: Stack) -> None:
+    if not (isinstance(stack, bool) or callable(stack)):
+        raise TypeError(
+            f"stack must be True, False or a function of a field's values, not {stack!r}"
+        )
 
 
 class ItemList(list[Any]):

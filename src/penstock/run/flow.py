@@ -23,7 +23,7 @@ from penstock.run.place import Pass, Place, give_items
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
-from penstock.run.remote import Keys, check_port
+from penstock.run.remote import Keys, check_addresses
 from penstock.run.saved import open_items, save_items
 from penstock.run.seeding import check_seed
 from penstock.run.send import send_items
@@ -84,10 +84,7 @@ class Flow:
 
         `senders=None` never ends. Each may be `buffer` items ahead. `keys`: see `make_keys`.
         """
-        if not addresses:
-            raise ValueError("receive needs at least one address, such as tcp://127.0.0.1:5555")
-        for address in addresses:
-            check_port(address)
+        check_addresses("receive", addresses)
         senders = None if senders is None else check_count("senders", senders, 1)
         return Flow(Receive(addresses, senders, check_count("buffer", buffer, 1), keys))
 
@@ -144,6 +141,8 @@ class Flow:
         if window is not None:
             window = check_count("window", window, 1)
             window = None if window >= (self.length() or math.inf) else window
+        elif self.length() == math.inf:
+            raise ValueError("a shuffle of an endless flow needs a window, as in shuffle(10_000)")
         return self._then(Shuffle(window, check_seed(seed)))
 
     def shard(self, rank: int, world: int) -> Flow:
@@ -259,6 +258,7 @@ class Flow:
         A sender that is restarted under the same `name` goes on where the receiver is.
         `receiver_key`: the receiver's public key, which makes the connection encrypted.
         """
+        check_addresses("send", addresses)
         if name is not None:
             self._check_repeatable()
         return send_items(lambda n: self._open(At(self.epoch, n)), addresses, name, receiver_key)

@@ -1,15 +1,16 @@
 """Items in an LMDB of tensorpack's layout: written by either, read by either.
 
-Keys are '{:08}' from 0, values are pickles, and `__keys__` lists the keys. Reading allows only
-what such values are made of (see `formats.lmdb`): a file from elsewhere cannot run code, and a
-damaged one is a SourceError, since liblmdb has no part in it. Writing refuses what reading would, and
-needs the extra `lmdb`.
+Keys are '{:08}' from 0, values are pickles that any NumPy reads, and `__keys__` lists the keys. Reading
+allows only what such values are made of (see `formats.lmdb`): a file from elsewhere cannot run code,
+and a damaged one is a SourceError, since liblmdb has no part in it. Writing refuses what reading would,
+and needs the extra `lmdb`.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import pickletools
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from penstock.formats.lmdb import decode_value, open_database
 from penstock.pack.durable import new_place
 from penstock.pack.to_lmdb import KEYS, write_values
 from penstock.run.batch import ItemList
+
+_NEW_NAME, _OLD_NAME = b"cnumpy._core.", b"cnumpy.core."  # as protocol 3 begins a global
 
 
 class LmdbRecords(Sequence[Any]):
@@ -90,8 +93,21 @@ def save_lmdb(items: Iterable[Any], path: str) -> int:
 def _encode(number: int, item: Any) -> bytes:
     """The pickle of an item. PackError if it is more than plain data, which is not read back."""
     try:
-        value = pickle.dumps(list(item) if type(item) is ItemList else item, 5)
+        value = pickle.dumps(list(item) if type(item) is ItemList else item, 3)
         decode_value(value)
-    except (SourceError, pickle.PicklingError, TypeError, AttributeError) as error:
+    except (SourceError, pickle.PicklingError, TypeError, AttributeError, OverflowError) as error:
         raise PackError(f"item {number} cannot be saved in an LMDB: {error}") from error
-    return value
+    return _use_old_names(value)
+
+
+def _use_old_names(value: bytes) -> bytes:
+    """The pickle with modules as NumPy 1 calls them, which NumPy 2 knows too."""
+    if _NEW_NAME not in value:
+        return value
+    parts, done = [], 0
+    for opcode, _, at in pickletools.genops(value):
+        assert at is not None  # known of bytes
+        if opcode.code == "c" and value.startswith(_NEW_NAME, at):
+            parts += [value[done:at], _OLD_NAME]
+            done = at + len(_NEW_NAME)
+    return b"".join([*parts, value[done:]])

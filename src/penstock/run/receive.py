@@ -83,8 +83,10 @@ class _Desk:
                 elif kind.bytes == b"I":
                     yield self._read(sender, frames)
                 elif kind.bytes == b"E":
-                    self.ended.add(self.names.pop(sender))
-                    self._send(sender, b"B")
+                    if senders is None:
+                        self._let_go(sender)
+                    else:  # kept until the pass ends: its next epoch must not come into this one
+                        self.ended.add(self.names[sender])
                 elif kind.bytes == b"F":
                     text = b"".join(frame.bytes for frame in frames).decode(errors="replace")
                     raise WorkerError(f"sender {self.names.pop(sender)} failed: {text}")
@@ -113,6 +115,11 @@ class _Desk:
             self._send(sender, b"C", b"%d" % self.owed[sender])
             self.owed[sender] = 0
         return item
+
+    def _let_go(self, sender: tuple[Any, bytes]) -> None:
+        """It has ended: what comes under its name later begins anew."""
+        del self.counts[self.names.pop(sender)], self.owed[sender]
+        self._send(sender, b"B")
 
     def say_goodbye(self) -> None:
         for sender in self.names:

@@ -1,14 +1,15 @@
 """Flows between machines, over ZeroMQ: any number of senders, one or more receivers.
 
 A receiver binds, senders connect. Guaranteed: a sender is never more than the receiver's `buffer`
-items ahead of its consumer; a pass ends when all senders have said so; a sender's error is raised
-at the receiver; a sender that was restarted under its own `name` goes on after the last item that
-arrived, if it has one receiver; a sender whose receiver was killed or cut off, or hears another one
-under the same name instead, raises ReceiverLostError; nothing that arrives is ever executed (see `wire`).
+items ahead of its consumer; a pass ends when all senders have said so, and each `send` with it, so
+that epochs do not mix; a sender's error is raised at the receiver; a sender that was restarted under
+its own `name` goes on after the last item that arrived, if it has one receiver; a sender whose receiver
+was killed or cut off, or hears another one under the same name instead, raises ReceiverLostError;
+nothing that arrives is ever executed (see `wire`).
 
 Messages, first frame: from a sender H (hello: name), I (item), E (end), F (failure: text); from a
 receiver W (welcome: how many items it has of this name), C (credit: how many more to send),
-B (bye: it has left, or has read the end), R (replaced: another sender came under this name).
+B (bye: its pass has ended), R (replaced: another sender came under this name).
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class Keys:
 
     public: bytes
     secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_key("public", self.public)
+        check_key("secret", self.secret)
 
 
 def make_keys() -> Keys:
@@ -74,6 +79,7 @@ def bind(socket: Any, address: str, keys: Keys | None) -> None:
             "127.0.0.1",
             stacklevel=2,
         )
+    socket.ipv6 = has_ipv6(address)
     try:
         socket.bind(address)
     except import_zmq().ZMQError as error:
@@ -84,27 +90,53 @@ def connect(socket: Any, address: str, receiver_key: bytes | None) -> None:
     """Go to a receiver, or wait in the background until there is one."""
     zmq = import_zmq()
     if receiver_key is not None:
+        check_key("receiver_key", receiver_key)
         socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
         socket.curve_serverkey = receiver_key
+    socket.ipv6 = has_ipv6(address)
     try:
         socket.connect(address)
     except zmq.ZMQError as error:
         raise SourceError(f"cannot send to {address}: {error}") from error
 
 
-def check_port(address: str) -> None:
-    """Refuses a TCP address without a port that can be told to senders; ZeroMQ takes any number."""
-    scheme, _, rest = address.partition("://")
-    port = rest.rpartition(":")[2]
-    if scheme == "tcp" and not (port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"{address} needs a port from 1 to 65535, as in tcp://127.0.0.1:5555")
+def check_addresses(verb: str, addresses: tuple[str, ...]) -> None:
+    """Refuses none, what is no address between processes, and TCP without a port to tell senders."""
+    if not addresses:
+        raise ValueError(f"{verb} needs at least one address, such as tcp://127.0.0.1:5555")
+    for address in addresses:
+        scheme, _, rest = str(address).partition("://")
+        if scheme not in ("tcp", "ipc"):
+            raise ValueError(
+                f"an address begins with tcp:// or ipc://, as in tcp://127.0.0.1:5555, not {address!r}"
+            )
+        port = rest.rpartition(":")[2]
+        if scheme == "tcp" and not (port.isdecimal() and 0 < int(port) < 65536):
+            raise ValueError(f"{address} needs a port from 1 to 65535, as in tcp://127.0.0.1:5555")
+
+
+def check_key(name: str, key: bytes) -> None:
+    """Refuses what cannot be one of the keys that `make_keys` makes."""
+    if not isinstance(key, bytes) or len(key) != 40:
+        length = f" of {len(key)}" if isinstance(key, bytes) else ""
+        raise ValueError(
+            f"{name} must be a key of 40 bytes, as make_keys() makes them, not {type(key).__name__}{length}"
+        )
+
+
+def has_ipv6(address: str) -> bool:
+    """Whether an address is written as one of IPv6; names are looked up in IPv4.
+
+    intentional: ZeroMQ tries one address of a name, and who binds to 0.0.0.0 is not at its IPv6 one.
+    """
+    return address.startswith("tcp://[")
 
 
 def is_local(address: str) -> bool:
     """Whether only this machine can reach an address that is bound."""
     scheme, _, rest = address.partition("://")
-    if scheme != "tcp":
-        return scheme in ("ipc", "inproc")
+    if scheme == "ipc":
+        return True
     host = rest.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback

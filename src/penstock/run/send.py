@@ -105,7 +105,7 @@ class _Links:
             socket.send_multipart([kind, body])
 
     def wait_goodbyes(self) -> None:
-        """Until every receiver has read to the end or left."""
+        """Until the pass of every receiver has ended."""
         while self._credit:
             self._listen(wait=True)
 

@@ -233,6 +233,11 @@ class Written(Source):
         return None
 
 
+def as_list(item: Any) -> Any:
+    """What is made of several datapoints is a list, of tuples too: functions assign to it."""
+    return list(item) if isinstance(item, tuple) else item
+
+
 def is_kept(item: Any) -> bool:
     """A map function drops a datapoint by returning None."""
     return item is not None

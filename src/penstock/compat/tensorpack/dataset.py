@@ -12,7 +12,6 @@ from typing import Any
 
 from penstock.compat.tensorpack.dataflow import RNGDataFlow, Shell
 from penstock.compat.tensorpack.image import read_image
-from penstock.compat.tensorpack.seed import get_seed
 from penstock.errors import SourceError
 from penstock.run.flow import Flow
 
@@ -38,7 +37,9 @@ class ILSVRC12Files(Shell, RNGDataFlow):
         flow = Flow.of([[os.path.join(folder, file), label] for file, label in self.imglist])
         self.shuffle = name == "train" if shuffle is None else shuffle
         self.full_dir, self.name = folder, name
-        super().__init__(self._finish(flow.shuffle(seed=get_seed()) if self.shuffle else flow))
+        super().__init__(
+            self._finish(flow.shuffle(seed=self._source_seed) if self.shuffle else flow)
+        )
 
     def _finish(self, flow: Flow) -> Flow:
         return flow

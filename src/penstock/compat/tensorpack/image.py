@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.compat.tensorpack.dataflow import RNGDataFlow, Shell
-from penstock.compat.tensorpack.imgaug import as_shape
-from penstock.compat.tensorpack.seed import get_seed
+from penstock.compat.tensorpack.imgaug.geometry import as_shape
 from penstock.errors import MissingExtraError, SourceError
 from penstock.run.flow import Flow
 
@@ -38,7 +37,7 @@ class ImageFromFile(Shell, RNGDataFlow):
             raise ValueError(f"channel must be 1 or 3, not {channel}")
         self.files, self.channel, self.shuffle = files, channel, shuffle
         self.resize = None if resize is None else as_shape(resize)
-        flow = Flow.of(files).shuffle(seed=get_seed()) if shuffle else Flow.of(files)
+        flow = Flow.of(files).shuffle(seed=self._source_seed) if shuffle else Flow.of(files)
         super().__init__(flow.map(partial(_load_image, channel, self.resize)))
 
 

@@ -14,10 +14,11 @@ from penstock.compat.tensorpack.dataflow import (
     Derived,
     Shell,
     as_flow,
+    as_list,
     is_kept,
     length_of,
 )
-from penstock.compat.tensorpack.seed import build_alike, get_seed
+from penstock.compat.tensorpack.seed import build_alike, make_source_seed
 from penstock.compat.tensorpack.stack import stack_of
 from penstock.run.flow import Flow
 
@@ -68,7 +69,9 @@ class MultiThreadMapData(Derived):
         self.num_thread, self.map_func = num_thread, map_func
         self._buffer_size, self._strict = buffer_size, strict
         buffer = max(buffer_size, num_thread)
-        flow = as_flow(ds).map(map_func, num_thread, self.kind, buffer=buffer, seed=get_seed())
+        flow = as_flow(ds).map(
+            map_func, num_thread, self.kind, buffer=buffer, seed=make_source_seed()
+        )
         super().__init__(ds, flow.filter(is_kept), length_of(ds))
 
 
@@ -105,7 +108,7 @@ class MultiProcessMapAndBatchDataZMQ(Derived):
         self.batch_size, self.buffer_size = batch_size, buffer_size
         mapped = MultiProcessMapDataZMQ(ds, num_proc, map_func, buffer_size=buffer_size or 200)
         flow = mapped.flow.batch(batch_size, remainder=False, stack=stack_of(False))
-        super().__init__(ds, flow)
+        super().__init__(ds, flow.map(as_list))
 
 
 class AugmentImageComponent(Derived):
@@ -124,7 +127,7 @@ class AugmentImageComponent(Derived):
         self.augs, self._index, self._copy = AugmentorList(augmentors), index, copy
         on_error = "skip" if catch_exceptions else "raise"
         fn = partial(_augment, self.augs.augment, (index,), copy)
-        flow = as_flow(ds).map(fn, on_error=on_error, seed=get_seed())
+        flow = as_flow(ds).map(fn, on_error=on_error, seed=make_source_seed())
         super().__init__(ds, flow, length_of(ds))
 
 
@@ -147,7 +150,7 @@ class AugmentImageComponents(Derived):
         self.augs, self._index, self._copy = AugmentorList(augmentors), index, copy
         fn = partial(_augment_alike, self.augs, index, copy)
         on_error = "skip" if catch_exceptions else "raise"
-        flow = as_flow(ds).map(fn, on_error=on_error, seed=get_seed())
+        flow = as_flow(ds).map(fn, on_error=on_error, seed=make_source_seed())
         super().__init__(ds, flow, length_of(ds))
 
 

@@ -1,4 +1,4 @@
-"""The one seed of all compatible DataFlows: the same program gives the same data."""
+"""The one seed of all compatible DataFlows: the same program gives the same data, another in each source."""
 
 from __future__ import annotations
 
@@ -21,13 +21,8 @@ def fix_rng_seed(seed: int) -> None:
     _seed, _sources = check_seed(seed), 0
 
 
-def get_seed() -> int:
-    """The seed in force."""
-    return _seed
-
-
 def make_source_seed() -> int:
-    """A seed for one more random source: two that are built one after the other differ."""
+    """A seed for one more random source or stage: two that are built one after the other differ."""
     global _sources
     words = np.random.SeedSequence((_seed, _sources))
     _sources += 1

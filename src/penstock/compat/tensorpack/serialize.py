@@ -17,7 +17,7 @@ from penstock.compat.tensorpack.dataflow import (
     as_flow,
     length_of,
 )
-from penstock.compat.tensorpack.seed import get_seed
+from penstock.compat.tensorpack.seed import make_source_seed
 from penstock.compat.tensorpack.transforms import MapData
 from penstock.errors import SourceError
 from penstock.formats.lmdb import DATA_FILE, decode_value, open_database
@@ -45,7 +45,7 @@ class LMDBSerializer:
     @staticmethod
     def load(path: str, shuffle: bool = True) -> Shell:
         """The datapoints, in their order or in a new one each pass. Never runs code of the file."""
-        return Shell(Flow.load(path, shuffle=shuffle, seed=get_seed()))
+        return Shell(Flow.load(path, shuffle=shuffle, seed=make_source_seed()))
 
 
 class LMDBData(Shell, RNGDataFlow):
@@ -66,7 +66,7 @@ class LMDBData(Shell, RNGDataFlow):
             keys = [keys.format(number) for number in range(len(open_database(lmdb_path)))]
         records = LmdbRecords(lmdb_path, None if keys is None else _encode_keys(keys))
         order = Flow.of(range(len(records)))
-        order = order.shuffle(seed=get_seed()) if shuffle else order
+        order = order.shuffle(seed=self._source_seed) if shuffle else order
         super().__init__(Flow(Pick(records), (order,)))
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from penstock.compat.tensorpack.dataflow import RNGDataFlow, Shell
-from penstock.compat.tensorpack.seed import get_seed
 from penstock.run.flow import Flow
 from penstock.run.seeding import item_rng
 
@@ -48,7 +47,7 @@ class DataFromList(Shell, RNGDataFlow):
     def __init__(self, lst: Sequence[Any], shuffle: bool = True) -> None:
         self.lst, self.shuffle = lst, shuffle
         flow = Flow.of(lst)
-        super().__init__(flow.shuffle(seed=get_seed()) if shuffle else flow)
+        super().__init__(flow.shuffle(seed=self._source_seed) if shuffle else flow)
 
 
 class DataFromGenerator(Shell):

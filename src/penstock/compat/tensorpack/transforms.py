@@ -14,15 +14,17 @@ from penstock.compat.tensorpack.dataflow import (
     RNGDataFlow,
     Shell,
     as_flow,
+    as_list,
     is_kept,
     length_of,
     length_of_all,
     length_times,
 )
-from penstock.compat.tensorpack.seed import get_seed
+from penstock.compat.tensorpack.seed import make_source_seed
 from penstock.compat.tensorpack.stack import stack_of, stack_values
 from penstock.compat.tensorpack.stages import RepeatItem
 from penstock.run.batch import collate
+from penstock.run.combine import Concat
 from penstock.run.flow import Flow
 
 
@@ -31,7 +33,7 @@ class MapData(Derived):
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
         self.func = func
-        flow = as_flow(ds).map(partial(_call_on_copy, func), seed=get_seed())
+        flow = as_flow(ds).map(partial(_call_on_copy, func), seed=make_source_seed())
         super().__init__(ds, flow.filter(is_kept), length_of(ds))
 
 
@@ -44,7 +46,7 @@ class MapDataComponent(Derived):
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any], index: Any = 0) -> None:
         self._func, self._index = func, index
-        flow = as_flow(ds).map(partial(_map_component, func, index), seed=get_seed())
+        flow = as_flow(ds).map(partial(_map_component, func, index), seed=make_source_seed())
         super().__init__(ds, flow.filter(is_kept), length_of(ds))
 
 
@@ -71,6 +73,7 @@ class BatchData(Derived):
                 "remainder=True or smaller batches"
             )
         flow = as_flow(ds).batch(batch_size, remainder=remainder, stack=stack_of(use_list))
+        flow = flow.map(as_list)
         if length is not None and flow.length() is None:
             length = math.ceil(length / batch_size) if remainder else length // batch_size
             super().__init__(ds, flow, length)
@@ -80,7 +83,7 @@ class BatchData(Derived):
     @staticmethod
     def aggregate_batch(data_holder: list[Any], use_list: bool = False) -> Any:
         """The batch of these datapoints."""
-        return collate(data_holder, stack_of(use_list))
+        return as_list(collate(data_holder, stack_of(use_list)))
 
 
 class BatchDataByShape(Derived):
@@ -88,7 +91,8 @@ class BatchDataByShape(Derived):
 
     def __init__(self, ds: DataFlow, batch_size: int, idx: Any) -> None:
         self.batch_size, self.idx = batch_size, idx
-        super().__init__(ds, as_flow(ds).batch_by_shape(batch_size, idx, stack=stack_values))
+        flow = as_flow(ds).batch_by_shape(batch_size, idx, stack=stack_values)
+        super().__init__(ds, flow.map(as_list))
 
 
 class FixedSizeData(Derived):
@@ -109,7 +113,8 @@ class RepeatedData(Derived):
         if num == -1:
             super().__init__(ds, as_flow(ds).repeat())
         else:
-            super().__init__(ds, as_flow(ds).repeat(num), length_times(ds, num))
+            flow = as_flow(ds).repeat(num) if num else as_flow(ds).take(0)
+            super().__init__(ds, flow, length_times(ds, num))
 
 
 class RepeatedDataPoint(Derived):
@@ -128,7 +133,7 @@ class RandomChooseData(Shell, RNGDataFlow):
         self.df_lists = pairs
         first, *others = [as_flow(ds) for ds, _ in pairs]
         weights = [weight for _, weight in pairs]
-        super().__init__(first.choose(*others, weights=weights, seed=get_seed()))
+        super().__init__(first.choose(*others, weights=weights, seed=self._source_seed))
 
 
 class RandomMixData(Shell, RNGDataFlow):
@@ -145,7 +150,7 @@ class RandomMixData(Shell, RNGDataFlow):
             raise ValueError("RandomMixData needs the length of each DataFlow: define __len__")
         exact = all(flow.length() is not None for flow in flows)
         weights = None if exact else [length_of(ds) or 1 for ds in df_lists]  # 0 is no weight
-        super().__init__(first.mix(*others, weights=weights, seed=get_seed()), total)
+        super().__init__(first.mix(*others, weights=weights, seed=self._source_seed), total)
 
 
 class ConcatData(Shell):
@@ -153,8 +158,8 @@ class ConcatData(Shell):
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         self.df_lists = df_lists
-        first, *others = map(as_flow, df_lists)
-        super().__init__(first.concat(*others), length_of_all(df_lists, sum))
+        flow = Flow(Concat(), tuple(map(as_flow, df_lists)))
+        super().__init__(flow, length_of_all(df_lists, sum))
 
 
 class JoinData(Shell):
@@ -163,19 +168,17 @@ class JoinData(Shell):
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         self.df_lists = df_lists
         first, *others = map(as_flow, df_lists)
-        super().__init__(first.join(*others), length_of_all(df_lists, min))
+        super().__init__(first.join(*others).map(as_list), length_of_all(df_lists, min))
 
 
 class SelectComponent(Derived):
-    """Some components, in the given order."""
+    """A list of some components, in the given order; of dicts too."""
 
     def __init__(self, ds: DataFlow, idxs: Sequence[Any]) -> None:
         super().__init__(ds, as_flow(ds).map(partial(_select, list(idxs))), length_of(ds))
 
 
-def _select(idxs: list[Any], item: Any) -> Any:
-    if isinstance(item, dict):
-        return {index: item[index] for index in idxs}
+def _select(idxs: list[Any], item: Any) -> list[Any]:
     return [item[index] for index in idxs]
 
 
@@ -194,7 +197,7 @@ class LocallyShuffleData(Derived, RNGDataFlow):
         flow = as_flow(ds)
         if num_reuse > 1:
             flow = Flow(RepeatItem(num_reuse), (flow,))
-        flow = flow.shuffle(buffer_size, seed=get_seed())
+        flow = flow.shuffle(buffer_size, seed=self._source_seed)
         super().__init__(ds, flow, length_times(ds, max(num_reuse, 1)))
 
 
@@ -204,4 +207,6 @@ class CacheData(Derived, RNGDataFlow):
     def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
         self.shuffle = shuffle
         flow = as_flow(ds).cache()
-        super().__init__(ds, flow.shuffle(seed=get_seed()) if shuffle else flow, length_of(ds))
+        super().__init__(
+            ds, flow.shuffle(seed=self._source_seed) if shuffle else flow, length_of(ds)
+        )
