@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from trees import write_images
         (("annotations/x.json", "train2017/0.jpg", "val2017/0.jpg"), "train2017, val2017", "train2017"),
         (("cars_train/0.jpg", "cars_test/0.jpg"), "cars_test, cars_train", "cars_train"),
         (("testA/0.jpg", "trainA/0.jpg"), "testA, trainA", "trainA"),
+        (("train/a/0.jpg", "val/a/0.jpg", "assets/logo.png"), "train, val", "train"),
+        (("seg_train/a/0.jpg", "seg_test/a/0.jpg", "seg_pred/0.jpg"), "seg_test, seg_train", "seg_train"),
     ],
 )  # fmt: skip
 def test_splits_are_not_taken_for_classes(
@@ -42,6 +45,8 @@ def test_splits_are_not_taken_for_classes(
         (("leftImg8bit/train/0.png", "gtFine/train/0.png"), "gtFine, leftImg8bit", "leftImg8bit"),
         (("images/a/0.jpg", "images/b/0.jpg", "meta/classes.txt"), "images", "images"),
         (("images/0.jpg", "test/0.jpg"), "images, test", "images"),
+        (("image/0.jpg", "label/0.png"), "image, label", "image"),
+        (("gt/0.png", "train/0.jpg"), "gt, train", "train"),
     ],
 )  # fmt: skip
 def test_containers_are_not_taken_for_classes(
@@ -60,6 +65,9 @@ def test_containers_are_not_taken_for_classes(
     [
         ("train/0.jpg", "bus/0.jpg"),
         ("freight_train/0.jpg", "passenger_train/0.jpg"),
+        ("bullet train/0.jpg", "test tube/0.jpg", "cup/0.jpg", "dog/0.jpg", "cat/0.jpg"),
+        ("train/0.jpg",),
+        ("train/a/0.jpg",),
         ("images/0.jpg", "drawings/0.jpg"),
         ("masks/0.jpg", "no-masks/0.jpg"),
         ("train/0.jpg", "empty/readme"),
@@ -85,3 +93,17 @@ def test_a_loader_says_how_to_take_such_folders_for_classes(tmp_path: Path) -> N
         Loader(root, 1)
     index_dataset(root, format="folder", out=tmp_path / "out")
     assert open_dataset(tmp_path / "out").classes == ["test", "train"]
+
+
+def test_a_split_alone_that_holds_the_classes_is_none(tmp_path: Path) -> None:
+    root = write_images(tmp_path, "train/a/0.jpg", "train/b/0.jpg")
+    with pytest.raises(SourceError, match=f"holds the classes: take {root / 'train'}, or"):
+        find_format(root)
+    assert open_source(root, format="folder").classes == ["train"]
+
+
+def test_a_listing_with_very_long_rows_is_one_too(tmp_path: Path) -> None:
+    root = write_images(tmp_path, "images/0.jpg", "images/1.jpg")
+    rows = [{"path": f"images/{i}.jpg", "label": i, "text": "x" * 700_000} for i in range(2)]
+    (root / "metadata.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert find_format(root) == ("listing", root / "metadata.jsonl")

@@ -198,8 +198,22 @@ def test_archives_of_classes_are_refused_unless_they_are_said_to_be_webdataset(
         {"00000.tar": {"000000000.jpg": b""}, "00001.tar": {"000010000.jpg": b""}},
         {"a.tar": {"x/0.jpg": b"", "x/0.cls": b"1", "y/0.jpg": b""}},
         {"a.tar": {"a_0.jpg": b"", "a_0.json": b"{}"}, "b.tar": {"b_0.jpg": b""}},
+        {
+            "x-0000.tar": {"x-0000/0.jpg": b"", "x-0000/y/1.jpg": b""},
+            "x-0001.tar": {"x-0001_0.jpg": b""},
+        },
+        {"shard-000000.tar": {"a/0.jpg": b"", "b/0.jpg": b""}},
     ],
-    ids=["flat", "one folder", "one tar of its name", "numbers", "labelled", "described"],
+    ids=[
+        "flat",
+        "one folder",
+        "one tar of its name",
+        "numbers",
+        "labelled",
+        "described",
+        "shards",
+        "own",
+    ],
 )
 def test_webdataset_may_have_no_labels(tmp_path: Path, tars: dict[str, dict[str, bytes]]) -> None:
     for name, members in tars.items():

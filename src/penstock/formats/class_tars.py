@@ -15,7 +15,11 @@ from penstock.formats.names import printable
 from penstock.sample import is_image_field
 
 _SUFFIX = re.compile(r"\.(tar|tar\.gz|tgz)$", re.IGNORECASE)
-_OTHERWISE = "--format webdataset (format='webdataset') takes them as they are, without labels, if they are no classes"
+_NUMBERED = re.compile(r"(.*?)(\d{4,})(?:-of-\d+)?")
+_OTHERWISE = (
+    "If they are no classes: --format webdataset packs them, or makes an index to load (`penstock index --format "
+    "webdataset --out DIR`), as they are, without labels"
+)
 
 
 @dataclass
@@ -48,7 +52,7 @@ class TarNames:
 def check_no_classes(path: object, tars: Sequence[TarNames]) -> None:
     """SourceError if the images have no labels, but are in class folders or in tars called by their class."""
     tars = [tar for tar in tars if tar.folders]
-    if any(tar.has_more for tar in tars):
+    if any(tar.has_more for tar in tars) or _are_shards(tars):
         return
     for tar in tars:
         if len(tar.folders) > 1:
@@ -62,3 +66,13 @@ def check_no_classes(path: object, tars: Sequence[TarNames]) -> None:
             f"{path}: no labels, but a tar per class, as it seems, since all names in {printable(tars[0].file)} begin "
             f"with its own; unpack each of them into a folder of its name, and take the folder above. {_OTHERWISE}"
         )
+
+
+def _are_shards(tars: Sequence[TarNames]) -> bool:
+    """Whether the tars are called alike but for a number, from 0 or 1 on, as writers of WebDataset call them."""
+    found = [_NUMBERED.fullmatch(_SUFFIX.sub("", tar.file)) for tar in tars]
+    names = [match.groups() for match in found if match]
+    numbers = sorted(int(number) for _, number in names)
+    if len(names) < len(tars) or not names or len({begin for begin, _ in names}) > 1:
+        return False
+    return numbers[0] in (0, 1) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))

@@ -7,14 +7,33 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import SourceError
+from penstock.formats.files import is_image_name
 from penstock.formats.folder import holds_images
 from penstock.formats.names import some_names
 from penstock.formats.splits import find_split
 
 _IMAGES = {"image", "images", "img", "imgs", "jpeg", "jpegs", "jpegimages", "jpg", "leftimg8bit"}
 _ANNOTATIONS = {
-    *("annotation", "annotations", "gtcoarse", "gtfine", "labels", "masks"),
-    *("segmentationclass", "segmentationobject", "trimaps"),
+    *(
+        "annotation",
+        "annotations",
+        "annots",
+        "ground_truth",
+        "groundtruth",
+        "gt",
+        "gtcoarse",
+        "gtfine",
+    ),
+    *(
+        "label",
+        "labels",
+        "mask",
+        "masks",
+        "segmentation",
+        "segmentationclass",
+        "segmentationobject",
+    ),
+    *("segmentations", "trimaps"),
 }
 
 
@@ -28,23 +47,50 @@ def has_classes(path: Path, folders: Sequence[str]) -> bool:
 
 
 def check_classes(path: Path, folders: Sequence[str]) -> None:
-    """SourceError if all folders that hold images are splits, which nobody wants for classes, or containers."""
+    """SourceError if folders that hold images are splits, which nobody wants for classes, or all are containers."""
+    _check_splits(path, folders)
     if has_classes(path, folders):
         return
     folders = [name for name in folders if holds_images(path / name)]
     if any(map(_is_container, folders)):
-        first = min(folders, key=lambda name: name.lower() not in _IMAGES)
         raise SourceError(
             f"{path}: {some_names(folders)} look like containers of images or annotations, and not like classes: take "
-            f"the folder that has the classes, such as {path / first}, or a listing of path and label, or "
+            f"the folder that has the classes, such as {path / min(folders, key=_rank)}, or a listing of path and label, or "
             "take them for classes with --format folder"
         )
-    if len(set(map(find_split, folders))) > 1:  # not kinds of trains
-        first = min(folders, key=lambda name: find_split(name) != "train")
+    if len(folders) == 1 and find_split(folders[0]) and _holds_classes(path / folders[0]):
         raise SourceError(
-            f"{path}: several splits ({some_names(folders)}): take one of them, such as {path / first}, "
-            "or take them for classes with --format folder"
+            f"{path}: {folders[0]} looks like a split that holds the classes: take {path / folders[0]}, or "
+            "take it for a class with --format folder"
         )
+
+
+def _check_splits(path: Path, folders: Sequence[str]) -> None:
+    """Two splits are an error, unless more folders are none: a class may be a train, another a test tube."""
+    splits = [name for name in folders if find_split(name)]
+    if len(set(map(find_split, splits))) < 2:  # kinds of trains
+        return
+    splits = [name for name in splits if holds_images(path / name)]
+    others = [n for n in folders if not find_split(n) and holds_images(path / n)]
+    if len(set(map(find_split, splits))) > 1 and len(splits) >= len(others):
+        raise SourceError(
+            f"{path}: several splits ({some_names(splits)}): take one of them, such as {path / min(splits, key=_rank)}, "
+            "or take all folders for classes with --format folder"
+        )
+
+
+def _rank(name: str) -> tuple[bool, bool, bool]:
+    """The first is the likeliest to hold the classes."""
+    lower = name.lower()
+    return lower not in _IMAGES, lower in _ANNOTATIONS, find_split(name) != "train"
+
+
+def _holds_classes(folder: Path) -> bool:
+    """Whether there are folders of images in it, and no image beside them."""
+    entries = list(folder.iterdir())
+    if any(is_image_name(entry.name) and entry.is_file() for entry in entries):
+        return False
+    return sum(entry.is_dir() and holds_images(entry) for entry in entries) > 1
 
 
 def _is_container(name: str) -> bool:

@@ -24,10 +24,10 @@ def names_images(listing: Path) -> bool:
     try:
         with open(listing, encoding="utf-8-sig", errors="replace", newline="") as file:
             lines = file.read(_CHARACTERS).splitlines()
-        rows = list(islice(_parse_rows(listing.name, lines), _ROWS))
-    except (OSError, ValueError, RecursionError, csv.Error):
+        rows = islice(_parse_rows(listing.name, lines), _ROWS)
+        return any(_is_image_below(listing.parent, row) for row in rows)
+    except (OSError, ValueError, RecursionError, csv.Error):  # the last line may be cut
         return False
-    return any(_is_image_below(listing.parent, row) for row in rows)
 
 
 def _parse_rows(name: str, lines: list[str]) -> Iterator[Any]:
