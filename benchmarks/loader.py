@@ -32,6 +32,7 @@ from photos import unpack_photos
 import penstock
 from penstock.read.layout import Layout
 from penstock.render import render_batch
+from penstock.serve.epochs import Position
 from penstock.serve.recipe import Draw
 from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
 from penstock.workbench.torchvision_side import import_torchvision
@@ -47,7 +48,7 @@ def make_loader(path: Path) -> penstock.Loader:
 def render_alone(path: Path) -> Callable[[], int]:
     """Renders the same epoch from bytes in memory, into memory that is kept: what the loader cannot beat."""
     loader = make_loader(path)
-    plan, layout = loader._epochs.plan(0), loader._epochs.layout
+    plan, layout = loader._epochs.plan(Position(0, 0)), loader._epochs.layout
     recipe, columns = loader._pipeline.recipe, layout.columns
     runs = [_read_run(layout, run) for run in range(len(layout.runs) - 1)]
     out = np.empty((BATCH, 224, 224, 3), np.uint8)

@@ -22,12 +22,13 @@ from turns import time_turns
 import penstock
 from penstock.plan import schedule_runs
 from penstock.read.run_reader import RunReader
+from penstock.serve.epochs import Position
 from penstock.transforms import RandomResizedCrop
 from penstock.workbench.page_cache import drop_pages
 
 
 def read_runs(loader: penstock.Loader) -> None:
-    plan, layout = loader._epochs.plan(0), loader._epochs.layout
+    plan, layout = loader._epochs.plan(Position(0, 0)), loader._epochs.layout
     with RunReader(schedule_runs(plan), layout.read_run, layout.sizes) as reader:
         for number in range(len(plan)):
             reader.take(sorted(set(layout.runs_of(plan.step(number).rows).tolist())))
