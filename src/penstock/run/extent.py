@@ -128,9 +128,10 @@ class FixedSize(Stage):
 
     Epoch e holds items e * size to (e + 1) * size - 1 of that repetition: nothing is lost between
     epochs, and any epoch can be made without those before it. Each epoch of an endless repetition of
-    this one begins with a new epoch of the input: it cannot go on where one without end stopped. Where the length of the input is not
-    known, its epochs that were read to their end are counted, and not read again for later ones; and
-    after a whole pass the input stays open for the next epoch, if that comes next.
+    this one begins with a new epoch of the input: it cannot go on where one without end stopped.
+    Where the length of the input is not known, its epochs that were read to their end are counted, and
+    not read again for later ones; and after a whole pass the input stays open for the next epoch, if
+    that comes next.
     """
 
     size: int

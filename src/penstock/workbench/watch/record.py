@@ -55,8 +55,8 @@ class System:
     """What the program took from the machine, seen from outside.
 
     cpu_seconds: of all its processes. delay_seconds: that their threads were ready to run but had no core;
-    run_delay: the same in parts of the time that they wanted one. io_wait: the part of the time of all cores that was idle
-    with a disk to blame. peak_bytes: the most memory of all its processes together.
+    run_delay: the same in parts of the time that they wanted one. io_wait: the part of the time of all cores
+    that was idle with a disk to blame. peak_bytes: the most memory of all its processes together.
     """
 
     cores: float
