@@ -13,6 +13,13 @@ from penstock.formats.detect import find_format, open_source
 from trees import write_images
 
 
+def refuses(root: Path, reason: str) -> None:
+    """It is no image folder, unless it is said to be one."""
+    with pytest.raises(SourceError, match=reason):
+        find_format(root)
+    assert open_source(root, format="folder").classes is not None
+
+
 @pytest.mark.parametrize(
     ("names", "shown", "example"),
     [
@@ -29,11 +36,7 @@ def test_splits_are_not_taken_for_classes(
     tmp_path: Path, names: tuple[str, ...], shown: str, example: str
 ) -> None:
     write_images(tmp_path, *names)
-    with pytest.raises(
-        SourceError, match=rf"several splits \({shown}\).*such as {tmp_path}/{example}, or .*folder"
-    ):
-        find_format(tmp_path)
-    assert open_source(tmp_path, format="folder").classes is not None
+    refuses(tmp_path, rf"several splits \({shown}\).*such as {tmp_path}/{example}, or .*folder")
 
 
 @pytest.mark.parametrize(
@@ -53,11 +56,7 @@ def test_containers_are_not_taken_for_classes(
     tmp_path: Path, names: tuple[str, ...], shown: str, example: str
 ) -> None:
     write_images(tmp_path, *names)
-    with pytest.raises(
-        SourceError, match=rf"{shown} look like containers.*such as {tmp_path}/{example}, or a list"
-    ):
-        find_format(tmp_path)
-    assert open_source(tmp_path, format="folder").classes is not None
+    refuses(tmp_path, rf"{shown} look like containers.*such as {tmp_path}/{example}, or a list")
 
 
 @pytest.mark.parametrize(

@@ -14,27 +14,10 @@ from penstock.formats.splits import find_split
 
 _IMAGES = {"image", "images", "img", "imgs", "jpeg", "jpegs", "jpegimages", "jpg", "leftimg8bit"}
 _ANNOTATIONS = {
-    *(
-        "annotation",
-        "annotations",
-        "annots",
-        "ground_truth",
-        "groundtruth",
-        "gt",
-        "gtcoarse",
-        "gtfine",
-    ),
-    *(
-        "label",
-        "labels",
-        "mask",
-        "masks",
-        "segmentation",
-        "segmentationclass",
-        "segmentationobject",
-    ),
-    *("segmentations", "trimaps"),
-}
+    "annotation", "annotations", "annots", "ground_truth", "groundtruth", "gt", "gtcoarse", "gtfine", "label", "labels",
+    "mask", "masks", "segmentation", "segmentationclass", "segmentationobject", "segmentations", "trimaps",
+}  # fmt: skip
+_CONTAINERS = _IMAGES | _ANNOTATIONS
 
 
 def has_classes(path: Path, folders: Sequence[str]) -> bool:
@@ -94,4 +77,4 @@ def _holds_classes(folder: Path) -> bool:
 
 
 def _is_container(name: str) -> bool:
-    return name.lower() in _IMAGES | _ANNOTATIONS
+    return name.lower() in _CONTAINERS

@@ -53,13 +53,10 @@ class Target:
         for temporary, path in self._written:
             try:
                 os.replace(temporary, path)
-            except FileNotFoundError:  # removed as below
+            except FileNotFoundError:  # cleared as left by a killed run
                 raise PackError(f"{path}: another process has indexed this meanwhile") from None
         for folder in {path.parent for path in names}:
-            for left in filter(
-                _TEMPORARY.fullmatch, os.listdir(folder)
-            ):  # by a run that was killed
-                (folder / left).unlink(missing_ok=True)
+            _clear_left(folder)
             sync_folder(folder)
         write_rejected(self.folder, rejected)
         write_manifest(manifest, self.folder / MANIFEST)
@@ -76,6 +73,12 @@ class Target:
         for folder in sorted(self._folders, reverse=True):
             with suppress(OSError):  # not empty, or gone already
                 folder.rmdir()
+
+
+def _clear_left(folder: Path) -> None:
+    """Removes the indexes without a name that killed runs left."""
+    for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):
+        (folder / name).unlink(missing_ok=True)
 
 
 @contextmanager

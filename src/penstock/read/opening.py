@@ -118,15 +118,14 @@ def _look_at(path: Path, on_error: Literal["raise", "skip"]) -> _Original:
 
 def _warn_of_stray_images(path: Path, name: str, files: ImageFiles) -> None:
     """Those that a folder's listing does not name, or that lie beside the folders of classes."""
-    images = [image for image in files.ignored if is_image_name(image)]
-    stray = images if name == "listing" else [image for image in images if "/" not in image]
-    where = "are not in the listing" if name == "listing" else "lie beside the class folders"
+    stray = [image for image in files.ignored if is_image_name(image)]
+    where = "are not in the listing"
+    if name == "folder":
+        stray = [image for image in stray if "/" not in image]
+        where = "lie beside the class folders"
     if stray:
-        shown = f"{printable(stray[0])}{', ...' if len(stray) > 1 else ''}"
-        _log.warning(
-            "%s: %d images %s and are left out: %s",
-            *(path, len(stray), where, shown),
-        )
+        shown = printable(stray[0]) + (", ..." if len(stray) > 1 else "")
+        _log.warning("%s: %d images %s and are left out: %s", path, len(stray), where, shown)
 
 
 def _describe_state(place: Path) -> str:
