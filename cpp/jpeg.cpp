@@ -80,8 +80,7 @@ struct JpegDecoder::State {
 void JpegDecoder::State::reserve(Columns columns, int32_t rows) {
   const size_t blocks =
       size_t(columns.right - columns.left) * size_t(scan.blocks_per_mcu()) * size_t(rows);
-  // One block more: the partner of the last block of an odd row.
-  coefficients.reserve_zeroed((blocks + 1) * kBlockSize);
+  coefficients.reserve_zeroed(blocks * kBlockSize);
 }
 
 // Coefficients of one MCU row, which begin at `block`, to samples.
@@ -94,17 +93,20 @@ void JpegDecoder::State::transform_row(int32_t row, Columns columns, size_t bloc
     const int16_t* quant = headers.components[part.component].quant.data();
     const int32_t count = (columns.right - columns.left) * part.h;
     for (int y = 0; y < part.v; ++y) {
-      const auto index = [&](int32_t col) {
-        return size_t(col / part.h) * per_mcu + part.first + y * part.h + col % part.h;
+      int at = part.first + y * part.h, in_mcu = 0;
+      const auto next_block = [&] {  // counted: a division would cost a tenth of a transform
+        int16_t* next = base + size_t(at++) * kBlockSize;
+        if (++in_mcu == part.h) {
+          at += per_mcu - part.h;
+          in_mcu = 0;
+        }
+        return next;
       };
       uint8_t* out = planes.block(part.component, row * part.v + y, columns.left * part.h);
       const size_t stride = planes.stride(part.component);
       for (int32_t col = 0; col < count; col += 2, out += 16) {
-        const size_t left = index(col), right = index(col + 1);
-        if (col + 1 < count)
-          transform(base + left * kBlockSize, base + right * kBlockSize, quant, out, stride);
-        else
-          transform(base + left * kBlockSize, nothing, quant, out, stride);
+        int16_t* left = next_block();
+        transform(left, col + 1 < count ? next_block() : nothing, quant, out, stride);
       }
     }
   }

@@ -160,8 +160,12 @@ PENSTOCK_INLINE Step put(Lane& lane, Progress& progress, int advance, int32_t va
   return lane.index < 63 ? Step::go_on : end_block(lane, progress);
 }
 
-// One symbol of any size. `length` is that of its code, or 0 if neither is known.
-PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, int length, int symbol) {
+PENSTOCK_INLINE size_t position(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
+
+// One symbol of any size.
+PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress) {
+  const AcEntry entry = lane.table->look[position(lane)];
+  int length = entry.first_advance, symbol = uint8_t(entry.value);
   refill(lane.reader);
   if (length == 0) {
     symbol = find_symbol(lane.table->codes, lane.reader.bits, length);
@@ -173,13 +177,9 @@ PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, int length, int
   return put(lane, progress, run + 1, receive_extend(lane.reader, size));
 }
 
-PENSTOCK_INLINE size_t position(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
-
-// Whatever is not one or two short symbols inside a block.
-PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress) {
+// Symbols up to the end of the block.
+PENSTOCK_INLINE Step decode_last(Lane& lane, Progress& progress) {
   const AcEntry entry = lane.table->look[position(lane)];
-  if (entry.advance >= kLongSymbol)
-    return decode_long(lane, progress, entry.first_advance, uint8_t(entry.value));
   // Before an end of block; beyond 63, by wrapping, if there is none. An index of 63 ends the block
   // by itself, and what follows belongs to the next: the first symbol is then taken alone.
   const size_t last = lane.index + entry.advance - kEndOfBlock;
@@ -194,21 +194,27 @@ PENSTOCK_INLINE Step decode_rare(Lane& lane, Progress& progress) {
   return end_block(lane, progress);
 }
 
-// One look at the table. False, and nothing done, if it is for decode_rare.
-PENSTOCK_INLINE bool decode_short(Lane& lane) {
+enum class Look { inside, last, too_long };
+
+// One look at the table. Nothing is done unless all that it shows lies inside the block.
+// intentional: long symbols are told from last ones here, and not in one place for all looks. Each
+// look has its own branch for them then, and the processor guesses wrong once, not twice.
+PENSTOCK_INLINE Look decode_short(Lane& lane) {
   const size_t at = position(lane);
   // intentional: one load for each member, which is cheaper than to take a word apart.
   const AcEntry& entry = lane.table->look[at];
+  const size_t advance = entry.advance;
   const size_t first = lane.index + entry.first_advance;
-  const size_t index = lane.index + entry.advance;
-  if (__builtin_expect(index >= 63, 0)) return false;
+  if (__builtin_expect(advance >= kLongSymbol, 0)) return Look::too_long;
+  const size_t index = lane.index + advance;
+  if (__builtin_expect(index >= 63, 0)) return Look::last;
   lane.index = index;
   const uint8_t length = lane.table->length[at];
   const int16_t first_value = entry.first_value, value = entry.value;
   coefficient(lane, first) = first_value;
   coefficient(lane, index) = value;
   drop(lane.reader, length);
-  return true;
+  return Look::inside;
 }
 
 PENSTOCK_INLINE Status status_of(Step step) {
@@ -217,9 +223,10 @@ PENSTOCK_INLINE Status status_of(Step step) {
                                    : Status::ok;
 }
 
-// Goes on with the next span when one is done.
-PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, Queue& queue) {
-  const Step step = decode_rare(lane, progress);
+// What decode_short has left. Goes on with the next span when one is done.
+PENSTOCK_INLINE Step decode_rare(Look look, Lane& lane, Progress& progress, Queue& queue) {
+  const Step step =
+      look == Look::too_long ? decode_long(lane, progress) : decode_last(lane, progress);
   if (step == Step::span_done && queue.next != queue.end) return begin_span(lane, progress, queue);
   return step;
 }
@@ -227,33 +234,34 @@ PENSTOCK_INLINE Step decode_rare_or_next(Lane& lane, Progress& progress, Queue& 
 // intentional: the looks between two refills are written out, for a loop around them would be one
 // more branch to predict, and its count is not in step with the blocks.
 PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
+  Look look;
+  const auto inside = [&]() __attribute__((always_inline)) {
+    return (look = decode_short(lane)) == Look::inside;
+  };
   for (;;) {
     refill(lane.reader);
-    if (decode_short(lane) && decode_short(lane) && decode_short(lane) && decode_short(lane) &&
-        decode_short(lane))
-      continue;
-    const Step step = decode_rare_or_next(lane, progress, queue);
+    if (inside() && inside() && inside() && inside() && inside()) continue;
+    const Step step = decode_rare(look, lane, progress, queue);
     if (step != Step::go_on) return status_of(step);
   }
 }
 
 PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& progress_b,
                                Queue& queue) {
-  bool a_short;
+  Look look_a, look_b;
+  const auto inside = [&]() __attribute__((always_inline)) {
+    return (look_a = decode_short(a)) == Look::inside && (look_b = decode_short(b)) == Look::inside;
+  };
   for (;;) {
     refill(a.reader);
     refill(b.reader);
-    if ((a_short = decode_short(a)) && decode_short(b) && (a_short = decode_short(a)) &&
-        decode_short(b) && (a_short = decode_short(a)) && decode_short(b) &&
-        (a_short = decode_short(a)) && decode_short(b) && (a_short = decode_short(a)) &&
-        decode_short(b))
-      continue;
-    if (!a_short) {
-      const Step step = decode_rare_or_next(a, progress_a, queue);
+    if (inside() && inside() && inside() && inside() && inside()) continue;
+    if (look_a != Look::inside) {
+      const Step step = decode_rare(look_a, a, progress_a, queue);
       if (step == Step::span_done) return run_one(b, progress_b, queue);
       if (step != Step::go_on) return status_of(step);
     } else {
-      const Step step = decode_rare_or_next(b, progress_b, queue);
+      const Step step = decode_rare(look_b, b, progress_b, queue);
       if (step == Step::span_done) return run_one(a, progress_a, queue);
       if (step != Step::go_on) return status_of(step);
     }

@@ -27,9 +27,9 @@ struct DcTable {
 };
 
 // Up to two whole symbols and an end of block behind them, as far as they fit into kLookBits. A
-// symbol takes the bits of its code and of its value, and advances the zigzag index. Advances are
-// chosen so that one comparison tells the common case from all others. A lone symbol stands twice,
-// or, before an end of block, is followed by a zero in the same place.
+// symbol takes the bits of its code and of its value, and advances the zigzag index. With an end of
+// block it advances beyond the last, so that one comparison finds either. A lone symbol stands
+// twice, or, before an end of block, is followed by a zero in the same place.
 struct AcEntry {
   uint8_t advance;  // of all: kEndOfBlock more with an end of block, kLongSymbol for a long symbol
   uint8_t first_advance;      // of the first symbol; of a long one the length of its code, if known
