@@ -28,6 +28,7 @@ from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.progress import progress_bar
 from penstock.pack.rejected import NAME as REJECTED
+from penstock.pack.renumber import read_classes
 from penstock.pack.shrink import Shrink
 from penstock.read.dataset import Dataset, open_indexed
 
@@ -101,6 +102,12 @@ def pack(
             help="The order of the colours in arrays that --encode encodes, bgr if not said."
         ),
     ] = None,
+    classes: Annotated[
+        Path | None,
+        typer.Option(
+            help="Number the classes as this packed data set does, or as a file has them, a name a line."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pack images into tar shards with an index. Killed, it goes on when run again."""
@@ -125,6 +132,7 @@ def pack(
             seed=seed,
             shrink=shrink,
             encode=encoding,
+            classes=read_classes(classes) if classes else None,
             on_error=on_error.value,
             workers=workers,
             watcher=watcher,

@@ -38,8 +38,12 @@ from penstock.pack.packed import PackedSource, open_packed
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.recognise import find_changed, find_damaged
 from penstock.pack.rejected import Rejected, read_rejected, write_rejected
+from penstock.pack.renumber import check_classes, number_classes, renumber_sample
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
+
+_LATER = ("encode", "classes")
+"""Options that a recipe leaves out while they are not used."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,12 @@ class PackOptions:
     shrink: Shrink | None = None
     on_error: Literal["raise", "skip"] = "raise"
     encode: Encode | None = None
+    classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         keep_integers(self, "shard_size", "seed")
+        if self.classes is not None:
+            check_classes(self.classes)
         if self.shard_size < 1:
             raise ValueError(f"shard_size is {self.shard_size}; it must be at least one byte")
         if self.order not in ("shuffled", "source"):
@@ -92,6 +99,7 @@ def pack_dataset(
     seed: int = 0,
     shrink: Shrink | None = None,
     encode: Encode | None = None,
+    classes: Sequence[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     workers: int | None = None,
     watcher: Watcher | None = None,
@@ -100,14 +108,16 @@ def pack_dataset(
 
     A data set that is packed already is such a source, with all that its index knows. The layout is found
     by its content, unless `format` names it (see docs/formats.md). Encoded images go in as they are; decoded
-    arrays as `.npy`, or as images if `encode` says how.
+    arrays as `.npy`, or as images if `encode` says how. With `classes`, labels are the places of their names there:
+    give a validation set the classes of its training set, and both mean the same.
 
     Run again after it was killed, it goes on where it stopped and ends with the same bytes.
     `watcher` is called with a `Progress` as work gets done, from worker threads, one at a time.
 
         pack_dataset("imagenet/train", "shards/train")
     """
-    options = PackOptions(shard_size, order, seed, shrink, on_error, encode)
+    names = None if classes is None else tuple(classes)
+    options = PackOptions(shard_size, order, seed, shrink, on_error, encode, names)
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; it must be at least 1")
     if isinstance(source, (str, os.PathLike)):
@@ -140,7 +150,7 @@ def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:
         if job.refused or not results:
             ws.abandon_workshop(workshop)
             raise _refusal(job, sorted(job.refused) or rejected)
-        manifest = assemble_manifest(results, classes=job.source.classes, recipe=job.recipe())
+        manifest = assemble_manifest(results, classes=job.classes, recipe=job.recipe())
         ws.publish(workshop, results)
         write_rejected(destination, [(job.source.names[row], reason) for row, reason in rejected])
         write_manifest(manifest, destination / MANIFEST)
@@ -158,6 +168,8 @@ class _Job:
     options: PackOptions
     watcher: Watcher | None
     shards: list[np.ndarray] = field(init=False)
+    numbers: list[int] | None = field(init=False, default=None)
+    """The label of each class of the source, where they are not counted there."""
     stop: threading.Event = field(default_factory=threading.Event)
     refused: list[tuple[int, str]] = field(default_factory=list)
     """Bad samples under on_error="raise": with the first of them writing ends, checking goes on."""
@@ -170,6 +182,12 @@ class _Job:
         rows = order_rows(len(sizes), order=options.order, seed=options.seed)
         self.shards = cut_shards(sizes, rows, options.shard_size)
         self.progress = ProgressCounter(len(sizes), int(sizes.sum()), self.watcher)
+        if options.classes is not None:
+            self.numbers = number_classes(self.source.classes, options.classes)
+
+    @property
+    def classes(self) -> Sequence[str] | None:
+        return self.source.classes if self.options.classes is None else self.options.classes
 
     def run(self, workshop: Path, workers: int) -> list[ws.Finished]:
         """All shards, made or taken over. OSError and SourceChangedError end it as a PackError."""
@@ -239,6 +257,8 @@ class _Job:
     def read(self, row: int) -> Described:
         """A sample as it is packed."""
         sample = self.source.read(row)
+        if self.numbers is not None:
+            sample = renumber_sample(sample, self.numbers)
         if self.options.encode is not None:
             sample = encode_sample(sample, self.options.encode)
         if self.options.shrink is not None:
@@ -258,9 +278,9 @@ class _Job:
     def _recipe(self) -> dict[str, Any]:
         recipe = asdict(self.options)
         del recipe["on_error"]
-        if recipe["encode"] is None:
-            del recipe["encode"]
-        return recipe
+        return {
+            name: value for name, value in recipe.items() if name not in _LATER or value is not None
+        }
 
     def recipe(self) -> dict[str, Any]:
         """What the manifest says of how the data set was made; equal for equal packs."""
