@@ -50,6 +50,14 @@ def test_the_verdict_reads_as_in_a_conversation() -> None:
     assert found.gain == pytest.approx(91 / (1 + 25_600 / 600))
 
 
+@pytest.mark.parametrize(
+    ("workers", "who"), [(0, "the loader"), (1, "the worker"), (2, "the 2 workers")]
+)
+def test_those_who_load_are_counted_in_words(workers: int, who: str) -> None:
+    findings = judge(replace(WATCHED, workers=workers), penstock_rate=600.0).findings
+    assert any(finding.says.startswith(f"The time of {who}: 41% decode") for finding in findings)
+
+
 def test_a_loop_that_hardly_waits_is_compute_bound() -> None:
     spans = {**WATCHED.spans, WAIT: 0.3, COMPUTE: 89.7}
     found = judge(replace(WATCHED, spans=spans), penstock_rate=10_000.0)

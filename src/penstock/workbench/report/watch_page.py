@@ -63,8 +63,7 @@ def _show_work(watched: Watched) -> Section:
         rows.append([make_cell(name), make_cell(kind), cell])
     if rows:
         body += make_table(("place", "kind", "of their time"), rows)
-    who = f"{watched.workers} workers" if watched.workers else "loader"
-    return Section("What loading consisted of", f"The time of the {who}, sampled.", body)
+    return Section("What loading consisted of", f"The time of {watched.who_loads}, sampled.", body)
 
 
 def _show_loaders(watched: Watched) -> Section:

@@ -151,12 +151,11 @@ def _about_work(watched: Watched) -> Finding | None:
     if not watched.work:
         return None
     parts = ", ".join(f"{share:.0%} {kind}" for kind, share in watched.work.items())
-    who = f"{watched.workers} workers" if watched.workers else "loader"
     place = ""
     if watched.places:
         kind, _, name = watched.places[0][0].partition(" ")
         place = f" The busiest place is {name} ({kind}, {watched.places[0][1]:.0%})."
-    return Finding("work", f"The time of the {who}: {parts}.{place}")
+    return Finding("work", f"The time of {watched.who_loads}: {parts}.{place}")
 
 
 def _about_penstock(

@@ -112,6 +112,12 @@ class Watched:
         return sum(getattr(loader, what) for loader in self.loaders)
 
     @property
+    def who_loads(self) -> str:
+        if self.workers > 1:
+            return f"the {self.workers} workers"
+        return "the worker" if self.workers else "the loader"
+
+    @property
     def first_share(self) -> float:
         """The part of all loops in which workers were started and first batches waited for."""
         return self.starting / max(self.loop, 1e-9)
