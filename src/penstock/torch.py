@@ -45,6 +45,7 @@ _ELSEWHERE = {
     "batch_sampler": "give batch_size, shuffle and weights",
     "dataset": "give source, the path of the data",
     "generator": "give seed",
+    "in_order": "leave it out: batches come in order",
     "multiprocessing_context": "give start_method",
     "persistent_workers": "leave it out",
     "pin_memory": "give device, and batches come from pinned memory",

@@ -161,6 +161,16 @@ def test_an_old_iterator_that_ends_does_not_change_the_epoch_that_was_set(packed
     assert next(iter(loader)).epoch == 5
 
 
+def test_an_old_iterator_does_not_undo_a_loaded_state(packed: Path) -> None:
+    loader = Loader(packed, 9, transform=CROP)
+    old = iter(loader)
+    next(old)
+    loader.load_state_dict(loader.state_dict())
+    list(old)
+    batch = next(iter(loader))
+    assert (batch.epoch, batch.step) == (0, 1)
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_resumed_at_any_step_it_goes_on_as_if_nothing_had_happened(
     packed: Path, shuffle: bool
@@ -196,8 +206,11 @@ def test_a_state_of_another_loader_is_refused(packed: Path) -> None:
         ({"shuffle": False}, "shuffle"),
         ({"window": 32}, "window"),
     ):
-        with pytest.raises(ValueError, match=f"another loader: {name} is [^;]*$"):
+        words = rf"another loader: {name} is [^;]*\. To begin epoch 0 anew, call set_epoch\(0\)$"
+        with pytest.raises(ValueError, match=words):
             Loader(packed, **{**options, **change}).load_state_dict(state)
+    with pytest.raises(ValueError, match="seed is 0, here 1$"):
+        Loader(packed, **{**options, "seed": 1}).load_state_dict({**state, "step": 1})
 
 
 def test_a_state_of_another_selection_of_equal_length_is_refused(packed: Path) -> None:
@@ -496,6 +509,20 @@ def test_weights_of_a_slice_are_in_its_own_order(packed: Path) -> None:
     assert set(np.concatenate(epoch_rows(loader))) == {30}
 
 
+def test_weights_are_taken_when_they_are_given(packed: Path) -> None:
+    """A caller may write to its own array; batches depend on the state alone."""
+    dataset = penstock.open_dataset(packed)
+    numbers, shares = np.ones(len(dataset)), [1.0, 1.0]
+    loaders = [
+        Loader(dataset, 4, transform=CROP, weights=numbers),
+        Loader(Mixture([dataset, dataset], shares), 4, transform=CROP),
+    ]
+    before = [epoch_bytes(loader, 1) for loader in loaders]
+    numbers[1:], shares[1] = 0, 0
+    for loader, batches in zip(loaders, before, strict=True):
+        assert epoch_bytes(loader, 0) != batches == epoch_bytes(loader, 1)
+
+
 def test_balanced_weights_make_classes_equally_frequent(tmp_path: Path) -> None:
     from images import encode
 
@@ -637,6 +664,13 @@ def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
             assert width == dataset.index["jpg.width"][int(row)].as_py()
     with pytest.raises(ValueError, match=r"no \['mask.png'\]: it has the fields"):
         Loader(packed, 8, transform=CROP, fields=("image", "mask.png"))
+
+
+def test_a_raw_field_is_none_where_a_sample_has_none(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"0.cls": b"0", "0.txt": b"", "1.cls": b"1", "2.txt": b"two"})
+    penstock.index_dataset(tmp_path)
+    ((texts, numbers),) = Loader(tmp_path, 3, fields=("txt", "cls"))
+    assert texts == [b"", None, b"two"] and numbers == [b"0", b"1", None]
 
 
 PHOTO, MASK = 200, 10

@@ -102,6 +102,14 @@ def test_arguments_of_a_dataloader_say_what_to_give_instead(packed: Path) -> Non
         Loader(dataset=packed, batch_size=4)
 
 
+def test_every_argument_of_a_dataloader_is_taken_or_explained(packed: Path) -> None:
+    taken = inspect.signature(Loader.__init__).parameters
+    for name in inspect.signature(torch.utils.data.DataLoader.__init__).parameters:
+        if name not in taken:
+            with pytest.raises(TypeError, match=f"no {name}, unlike torch's DataLoader: "):
+                Loader(packed, 4, **{name: None})
+
+
 def test_all_options_are_typed_and_shown() -> None:
     options = get_type_hints(penstock.Loader.__init__)
     shown = inspect.signature(Loader).parameters

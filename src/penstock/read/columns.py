@@ -17,11 +17,13 @@ from penstock.errors import CorruptError
 from penstock.pack.index import FILE, KEY, LABEL, field_names
 
 NO_LABEL = int(np.iinfo(np.int64).min)
+ABSENT = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Bytes of one field: `size` of them at `offset` of the sample's file; 0 where it has none."""
+    """Bytes of one field: `size` of them at `offset` of the sample's file; none at ABSENT where it has no such field,
+    or for images at 0."""
 
     offset: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -75,7 +77,7 @@ def read_columns(
         codes = codes.chunk(0) if codes.num_chunks else pa.array([], index[FILE].type)
     none = Places(np.zeros(len(index), np.int64), np.zeros(len(index), np.int64))
     first = _first([_places(index, name) for name in pictures]) if pictures else none
-    fields = {name: _places(index, name) for name in wanted}
+    fields = {name: _places(index, name, ABSENT) for name in wanted}
     return Columns(
         files=codes.dictionary.to_pylist(),
         file=codes.indices.to_numpy(zero_copy_only=False).astype(np.int64),
@@ -126,8 +128,8 @@ def _numbers(column: Any, missing: int = 0) -> NDArray[np.int64]:
     return values
 
 
-def _places(index: pa.Table, field: str) -> Places:
-    return Places(_numbers(index[f"{field}.offset"]), _numbers(index[f"{field}.size"]))
+def _places(index: pa.Table, field: str, absent: int = 0) -> Places:
+    return Places(_numbers(index[f"{field}.offset"], absent), _numbers(index[f"{field}.size"]))
 
 
 def _span(places: list[Places]) -> Places:

@@ -172,4 +172,9 @@ def _check_equal(loaded: dict[str, Any], mine: dict[str, Any]) -> None:
     elif loaded["selection"] != mine["selection"]:
         differing.append("it was taken with another subset, other weights or another mixture")
     if differing:
-        raise ValueError(f"the state is of another loader: {'; '.join(differing)}")
+        anew = (
+            ""
+            if loaded["step"]
+            else f". To begin epoch {loaded['epoch']} anew, call set_epoch({loaded['epoch']})"
+        )
+        raise ValueError(f"the state is of another loader: {'; '.join(differing)}{anew}")

@@ -80,7 +80,7 @@ class Loader:
         collate_fn: makes a batch of a list of samples, each a tuple of `fields`; it runs where Python does.
         num_workers: processes for what is left to Python, as many as cores unless given; with 0 it runs in
             the thread that iterates. They are started by `start_method`, or as Python does by default.
-        drop_last: leave out the samples that do not fill a last batch on every rank. Otherwise every sample
+        drop_last: leave out the samples that do not fill a last batch on every rank, as `exact=False` does. Otherwise every sample
             comes exactly once, the last batch is shorter, and a rank left with nothing gets a sample again,
             marked in `.valid` (and with the label -100 where nothing is shuffled); `exact=True` insists on that.
         fields: of `image`, `label`, `key`, raw fields of the samples (`json`, `mask.png`: bytes) and index columns.
@@ -234,7 +234,7 @@ class Loader:
             self._received = position
             return
         self._received = Position(position.epoch + 1, 0)
-        if self._next.epoch == position.epoch:
+        if self._next == Position(position.epoch, 0):  # else a state was loaded meanwhile
             self._next = self._received
 
     def _start(

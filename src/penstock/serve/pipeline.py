@@ -135,12 +135,12 @@ def _compile_first(
     except ValueError:
         if common_size is not None or any(isinstance(step, Transform) for step in steps[:count]):
             raise  # our own steps run in the core or nowhere
-        return (
-            None,
-            Taken(),
-            0,
-            why if count == 0 else "images differ in size after what the core can do",
-        )
+        if 0 < count < len(steps):
+            name = type(steps[count]).__name__
+            why = f"without {name} images differ in size, and that is not for the core: {why}"
+        elif count:
+            why = "images differ in size"
+        return None, Taken(), 0, why
 
 
 def _take_last(steps: list[Any], first: int) -> tuple[Output, int]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import DecodeError
 from penstock.plan import StepPlan
-from penstock.read.columns import NO_LABEL
+from penstock.read.columns import ABSENT, NO_LABEL
 from penstock.read.layout import Layout, Run
 from penstock.read.parts import Table
 from penstock.render import Status, render_batch, status_message
@@ -203,7 +203,11 @@ class Renderer:
         places = self.layout.places[step.rows] + field.offset[step.rows]
         places -= columns.span.offset[step.rows]
         data, _ = self._gather(step.rows, places, field.size[step.rows], runs)
-        return [bytes(item) for item in data]
+        offsets = field.offset[step.rows].tolist()
+        return [
+            None if offset == ABSENT else bytes(item)
+            for offset, item in zip(offsets, data, strict=True)
+        ]
 
     def _labels(self, step: StepPlan) -> NDArray[np.int64]:
         labels = self.layout.columns.label[step.rows]

@@ -56,7 +56,7 @@ class Mixture:
             _log.warning(
                 "mixed data sets have other classes: a label does not mean the same in all"
             )
-        self.weights, self.samples = weights, samples
+        self.weights, self.samples = tuple(weights), samples
 
     def __len__(self) -> int:
         """Samples of an epoch."""
@@ -156,7 +156,7 @@ class Sampling:
             if weights != "balanced":
                 raise ValueError(f"weights is {weights!r}; give 'balanced' or a number per sample")
             return _balance_classes(labels, self._source.origin)
-        array = np.asarray(weights, np.float64)
+        array = np.array(weights, np.float64)  # a copy: a batch depends on nothing that may change
         if array.shape != labels.shape:
             raise ValueError(f"{array.shape} weights for {len(labels)} samples")
         if self._source.rows is not None:
