@@ -1,5 +1,6 @@
 #include "jpeg_entropy.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "simd.h"
@@ -56,13 +57,9 @@ __attribute__((noinline)) int find_symbol(const HuffmanCodes& codes, uint64_t bi
 // What is needed once a block only, so that the registers are left to the rest.
 struct Progress {
   Span* span = nullptr;
-  const McuLayout::Block* next = nullptr;  // the block to come, and its tables, known in time
-  const DcTable* dc = nullptr;
-  const AcTable* ac = nullptr;
-  int component = 0;
+  const McuLayout::Block* next = nullptr;  // the block to come
   int blocks_left = 0;
   int step = 0;  // 0 while blocks are skipped: they all go to one scratch block
-  const McuLayout* layout = nullptr;
 };
 
 // The state of every symbol.
@@ -82,37 +79,28 @@ struct Queue {
 
 enum class Step { go_on, span_done, corrupt, truncated };
 
-PENSTOCK_INLINE void look_ahead(Progress& progress, const McuLayout::Block* block) {
-  progress.dc = block->dc;
-  progress.ac = block->ac;
-  progress.component = block->component;
-  progress.next = block + 1 == progress.layout->blocks + progress.layout->count
-                      ? progress.layout->blocks
-                      : block + 1;
-}
-
 PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress) {
-  const DcTable& dc = *progress.dc;
-  int32_t& predictor = progress.span->predictors[progress.component];
-  lane.table = progress.ac;
+  const McuLayout::Block& block = *progress.next;
+  progress.next = block.next;
+  lane.table = block.ac;
   lane.index = 0;
   refill(lane.reader);
-  const uint32_t entry = dc.look[lane.reader.bits >> (64 - kDcLookBits)];
-  int length = int(entry & 0xFF), size = int(entry >> 8 & 0xFF);
+  const DcEntry& entry = block.dc->look[lane.reader.bits >> (64 - kDcLookBits)];
+  int length = entry.length, size = entry.size;
   if (__builtin_expect(length == 0, 0)) {
-    size = find_symbol(dc.codes, lane.reader.bits, length);
+    size = find_symbol(block.dc->codes, lane.reader.bits, length);
     if (size < 0) return Step::corrupt;
   }
   drop(lane.reader, uint32_t(length));
   const auto difference = uint32_t(receive_extend(lane.reader, size));
+  int32_t& predictor = progress.span->predictors[block.component];
   predictor = int32_t(uint32_t(predictor) + difference);
   lane.block[0] = int16_t(predictor);
-  look_ahead(progress, progress.next);
   return Step::go_on;
 }
 
-PENSTOCK_INLINE void begin_kept(Lane& lane, Progress& progress) {
-  progress.blocks_left = progress.span->keep * progress.layout->count;
+PENSTOCK_INLINE void begin_kept(Lane& lane, Progress& progress, const McuLayout& layout) {
+  progress.blocks_left = progress.span->keep * layout.count;
   progress.step = 1;
   lane.block = progress.span->coefficients;
 }
@@ -120,32 +108,34 @@ PENSTOCK_INLINE void begin_kept(Lane& lane, Progress& progress) {
 PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
   Span* span = queue.next++;
   progress.span = span;
-  progress.layout = queue.layout;
-  look_ahead(progress, queue.layout->blocks);
+  progress.next = queue.layout->blocks;
   progress.blocks_left = span->skip * queue.layout->count;
   progress.step = 0;
   lane.reader = {0, 0, span->data + (span->bit >> 3)};
   refill(lane.reader);
   drop(lane.reader, span->bit & 7);
   lane.block = queue.scratch;
-  if (progress.blocks_left == 0) begin_kept(lane, progress);
+  if (progress.blocks_left == 0) begin_kept(lane, progress, *queue.layout);
   return begin_block(lane, progress);
-}
-
-PENSTOCK_INLINE Step end_span(const Lane& lane, Span& span) {
-  span.bit = uint64_t(lane.reader.next - span.data) * 8 - lane.reader.count;
-  return span.bit > uint64_t(span.end - span.data) * 8 ? Step::truncated : Step::span_done;
 }
 
 PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress) {
   // intentional: `next` runs up to 8 bytes ahead of the bits used; end_span checks to the bit.
   if (lane.reader.next > progress.span->end + 8) return Step::truncated;
   lane.block += progress.step * kBlockSize;
-  if (--progress.blocks_left == 0) {
-    if (progress.step != 0 || progress.span->keep == 0) return end_span(lane, *progress.span);
-    begin_kept(lane, progress);
+  return --progress.blocks_left == 0 ? Step::span_done : begin_block(lane, progress);
+}
+
+// Goes on with the blocks to keep, or with the next span if there is one.
+PENSTOCK_INLINE Step end_span(Lane& lane, Progress& progress, Queue& queue) {
+  Span& span = *progress.span;
+  if (progress.step == 0 && span.keep != 0) {
+    begin_kept(lane, progress, *queue.layout);
+    return begin_block(lane, progress);
   }
-  return begin_block(lane, progress);
+  span.bit = uint64_t(lane.reader.next - span.data) * 8 - lane.reader.count;
+  if (span.bit > uint64_t(span.end - span.data) * 8) return Step::truncated;
+  return queue.next != queue.end ? begin_span(lane, progress, queue) : Step::span_done;
 }
 
 PENSTOCK_INLINE int16_t& coefficient(const Lane& lane, size_t index) {
@@ -179,18 +169,19 @@ PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress) {
 
 // Symbols up to the end of the block.
 PENSTOCK_INLINE Step decode_last(Lane& lane, Progress& progress) {
-  const AcEntry entry = lane.table->look[position(lane)];
+  const size_t at = position(lane);
+  const AcEntry& entry = lane.table->look[at];
   // Before an end of block; beyond 63, by wrapping, if there is none. An index of 63 ends the block
   // by itself, and what follows belongs to the next: the first symbol is then taken alone.
   const size_t last = lane.index + entry.advance - kEndOfBlock;
   if (last >= 63) {
-    drop(lane.reader, lane.table->first_length[position(lane)]);
+    drop(lane.reader, lane.table->first_length[at]);
     return put(lane, progress, entry.first_advance, entry.first_value);
   }
   // Added, not stored: missing symbols are zeros on top of the last coefficient.
   coefficient(lane, lane.index + entry.first_advance) += entry.first_value;
   coefficient(lane, last) += entry.value;
-  drop(lane.reader, lane.table->length[position(lane)]);
+  drop(lane.reader, lane.table->length[at]);
   return end_block(lane, progress);
 }
 
@@ -227,8 +218,7 @@ PENSTOCK_INLINE Status status_of(Step step) {
 PENSTOCK_INLINE Step decode_rare(Look look, Lane& lane, Progress& progress, Queue& queue) {
   const Step step =
       look == Look::too_long ? decode_long(lane, progress) : decode_last(lane, progress);
-  if (step == Step::span_done && queue.next != queue.end) return begin_span(lane, progress, queue);
-  return step;
+  return step == Step::span_done ? end_span(lane, progress, queue) : step;
 }
 
 // intentional: the looks between two refills are written out, for a loop around them would be one
@@ -304,23 +294,18 @@ Status decode_spans(const McuLayout& layout, Span* spans, int count) {
 }
 
 Unstuffed unstuff(Bytes data, uint8_t* out) {
-  Unstuffed result;
-  uint8_t* to = out;
   const uint8_t *from = data.data, *end = data.data + data.size;
-  while (from < end) {
-    const auto* found = static_cast<const uint8_t*>(std::memchr(from, 0xFF, size_t(end - from)));
-    const uint8_t* stop = found != nullptr ? found : end;
-    std::memcpy(to, from, size_t(stop - from));
-    to += stop - from;
+  uint8_t* to = out;
+  for (;;) {
+    const void* found = std::memchr(from, 0xFF, size_t(end - from));
+    const uint8_t* stop = found != nullptr ? static_cast<const uint8_t*>(found) : end;
+    to = std::copy(from, stop, to);
     from = stop;
-    if (found == nullptr) break;
-    if (end - from < 2 || from[1] != 0) break;
+    if (end - from < 2 || from[1] != 0) break;  // the end, or a marker
     *to++ = 0xFF;
     from += 2;
   }
-  result.read = size_t(from - data.data);
-  result.written = size_t(to - out);
-  return result;
+  return {size_t(from - data.data), size_t(to - out)};
 }
 
 }  // namespace penstock

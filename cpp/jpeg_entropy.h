@@ -12,6 +12,7 @@ struct McuLayout {
   struct Block {
     const DcTable* dc;
     const AcTable* ac;
+    const Block* next;  // the first behind the last
     int component;
   };
   int count = 0;

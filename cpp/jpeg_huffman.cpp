@@ -56,7 +56,7 @@ void join_symbols(AcTable& table) {
 }
 
 void fill_dc(DcTable& table, size_t at, int length, uint8_t symbol) {
-  std::fill_n(table.look + at, 1 << (kDcLookBits - length), uint16_t(length | symbol << 8));
+  std::fill_n(table.look + at, 1 << (kDcLookBits - length), DcEntry{uint8_t(length), symbol});
 }
 
 template <int look_bits, typename Table, typename Fill, typename Entry>
@@ -88,7 +88,7 @@ Status build_table(const HuffmanSpec& spec, Table& table, Fill fill, Entry unkno
 Status build_dc_table(const HuffmanSpec& spec, DcTable& table) {
   for (int i = 0; i < spec.symbol_count; ++i)
     if (spec.symbols[i] > 15) return Status::corrupt;
-  return build_table<kDcLookBits>(spec, table, fill_dc, uint16_t(0));
+  return build_table<kDcLookBits>(spec, table, fill_dc, DcEntry{0, 0});
 }
 
 Status build_ac_table(const HuffmanSpec& spec, AcTable& table) {

@@ -19,10 +19,13 @@ struct HuffmanCodes {
   uint8_t symbols[256];
 };
 
-// Entries: bits 0-7 the length of the code, 8-15 how many bits of difference follow. A length of 0
-// means that the code is longer than kDcLookBits.
+struct DcEntry {
+  uint8_t length;  // of the code; 0 if it is longer than kDcLookBits
+  uint8_t size;    // how many bits of difference follow
+};
+
 struct DcTable {
-  alignas(64) uint16_t look[1 << kDcLookBits];
+  alignas(64) DcEntry look[1 << kDcLookBits];
   HuffmanCodes codes;
 };
 

@@ -18,9 +18,12 @@ Status ScanDecoder::begin(Bytes jpeg, const Headers& headers) {
     ScanPart& part = parts_[i];
     part = {entry.component, component.h, component.v, layout_.count};
     if (scan.count == 1) part.h = part.v = 1;
-    for (int b = 0; b < part.h * part.v; ++b)
-      layout_.blocks[layout_.count++] = {&dc_[entry.dc_slot], &ac_[entry.ac_slot], part.component};
+    for (int b = 0; b < part.h * part.v; ++b) {
+      McuLayout::Block* block = layout_.blocks + layout_.count++;
+      *block = {&dc_[entry.dc_slot], &ac_[entry.ac_slot], block + 1, part.component};
+    }
   }
+  layout_.blocks[layout_.count - 1].next = layout_.blocks;
   mcu_cols_ = scan.mcu_cols;
   mcu_rows_ = scan.mcu_rows;
   return build_tables(headers);
