@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include "buffer.h"
 #include "jpeg_headers.h"
@@ -232,14 +231,14 @@ Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek) {
   Headers headers;
   Status status = parser.open(jpeg, headers);
   if (status != Status::ok) return status;
-  const auto scan = std::make_unique<ScanDecoder>();
+  static thread_local ScanDecoder scan;  // keeps its tables and scratch memory
   int32_t step = choose_step(jpeg, headers);
   if (step == 0) return Status::ok;
-  status = scan->begin(jpeg, headers);
+  status = scan.begin(jpeg, headers);
   SeekTable table;
   table.set_step(headers.mcu_cols, step);
-  if (status == Status::ok) status = scan->find_entries(table);
-  if (status == Status::ok) status = check_end(jpeg, scan->end(), true);
+  if (status == Status::ok) status = scan.find_entries(table);
+  if (status == Status::ok) status = check_end(jpeg, scan.end(), true);
   if (status != Status::ok) return status;
   write_seek(table, jpeg, headers, seek);
   // The step was chosen by what entries take on average: where they take more, halve their number.

@@ -58,8 +58,8 @@ __attribute__((noinline)) int find_symbol(const HuffmanCodes& codes, uint64_t bi
 struct Progress {
   Span* span = nullptr;
   const McuLayout::Block* next = nullptr;  // the block to come
+  ptrdiff_t step = 0;  // to it; 0 while blocks are skipped: they all go to one scratch block
   int blocks_left = 0;
-  int step = 0;  // 0 while blocks are skipped: they all go to one scratch block
 };
 
 // The state of every symbol.
@@ -101,7 +101,7 @@ PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress) {
 
 PENSTOCK_INLINE void begin_kept(Lane& lane, Progress& progress, const McuLayout& layout) {
   progress.blocks_left = progress.span->keep * layout.count;
-  progress.step = 1;
+  progress.step = kBlockSize;
   lane.block = progress.span->coefficients;
 }
 
@@ -122,7 +122,7 @@ PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
 PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress) {
   // intentional: `next` runs up to 8 bytes ahead of the bits used; end_span checks to the bit.
   if (lane.reader.next > progress.span->end + 8) return Step::truncated;
-  lane.block += progress.step * kBlockSize;
+  lane.block += progress.step;
   return --progress.blocks_left == 0 ? Step::span_done : begin_block(lane, progress);
 }
 

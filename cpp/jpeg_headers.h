@@ -25,6 +25,10 @@ struct HuffmanSpec {
   int symbol_count = 0;
   std::array<uint8_t, 16> counts{};
   std::array<uint8_t, 256> symbols{};
+
+  bool operator==(const HuffmanSpec& other) const {
+    return defined == other.defined && counts == other.counts && symbols == other.symbols;
+  }
 };
 
 struct Component {

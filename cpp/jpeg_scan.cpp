@@ -20,7 +20,7 @@ Status ScanDecoder::begin(Bytes jpeg, const Headers& headers) {
     if (scan.count == 1) part.h = part.v = 1;
     for (int b = 0; b < part.h * part.v; ++b) {
       McuLayout::Block* block = layout_.blocks + layout_.count++;
-      *block = {&dc_[entry.dc_slot], &ac_[entry.ac_slot], block + 1, part.component};
+      *block = {&dc_[entry.dc_slot].table, &ac_[entry.ac_slot].table, block + 1, part.component};
     }
   }
   layout_.blocks[layout_.count - 1].next = layout_.blocks;
@@ -30,19 +30,18 @@ Status ScanDecoder::begin(Bytes jpeg, const Headers& headers) {
 }
 
 Status ScanDecoder::build_tables(const Headers& headers) {
-  unsigned dc_built = 0, ac_built = 0;
+  const auto update = [](const HuffmanSpec& spec, auto& built, auto build) {
+    if (built.spec == spec) return Status::ok;
+    const Status status = build(spec, built.table);
+    built.spec = status == Status::ok ? spec : HuffmanSpec();
+    return status;
+  };
   for (int i = 0; i < part_count_; ++i) {
     const ScanComponent& entry = headers.scan.components[i];
-    if (!(dc_built >> entry.dc_slot & 1)) {
-      const Status status = build_dc_table(headers.dc[entry.dc_slot], dc_[entry.dc_slot]);
-      if (status != Status::ok) return status;
-    }
-    if (!(ac_built >> entry.ac_slot & 1)) {
-      const Status status = build_ac_table(headers.ac[entry.ac_slot], ac_[entry.ac_slot]);
-      if (status != Status::ok) return status;
-    }
-    dc_built |= 1u << entry.dc_slot;
-    ac_built |= 1u << entry.ac_slot;
+    Status status = update(headers.dc[entry.dc_slot], dc_[entry.dc_slot], build_dc_table);
+    if (status == Status::ok)
+      status = update(headers.ac[entry.ac_slot], ac_[entry.ac_slot], build_ac_table);
+    if (status != Status::ok) return status;
   }
   return Status::ok;
 }

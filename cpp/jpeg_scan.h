@@ -48,6 +48,11 @@ class ScanDecoder {
   Status find_entries(SeekTable& table);
 
  private:
+  template <typename Table>
+  struct Built {
+    HuffmanSpec spec;  // what it was built from
+    Table table;
+  };
   struct Segment {  // between two restart markers: offsets in stream_
     size_t begin, end;
   };
@@ -66,8 +71,9 @@ class ScanDecoder {
   int part_count_ = 0;
   std::array<ScanPart, kMaxComponents> parts_;
   McuLayout layout_;
-  std::array<DcTable, 4> dc_;
-  std::array<AcTable, 4> ac_;
+  // Kept from one picture to the next: most of those in a data set have the same tables.
+  std::array<Built<DcTable>, 4> dc_;
+  std::array<Built<AcTable>, 4> ac_;
   Buffer<uint8_t> stream_;
 
   // The sequential state.
