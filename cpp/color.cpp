@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "elements.h"
-#include "jpeg_color.h"
+#include "interleave.h"
 #include "simd.h"
 
 #if PENSTOCK_AVX2
@@ -122,13 +122,11 @@ void blend_with_level(const Kernels& run, uint8_t* pixels, size_t count, uint8_t
 }
 
 void blend_with_grey(const Kernels& run, uint8_t* pixels, size_t count, float factor) {
-  const ColorConverter spread = color_converter(ColorSpace::grey);
-  uint8_t grey[kBlock + kRowPadding], from[kBlock * 3];
-  const uint8_t* const rows[3] = {grey};
+  uint8_t grey[kBlock], from[kBlock * 3];
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t block = std::min(kBlock, count - begin);
     run.make_grey(pixels + begin * 3, block, grey);
-    spread(rows, from, int(block));
+    interleave({grey, int32_t(block), 1, 1}, from, 0);
     run.blend(pixels + begin * 3, from, block * 3, factor);
   }
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simd.h"
+
 namespace penstock {
 namespace {
 
@@ -40,47 +42,41 @@ void Taps::build(int32_t in, int32_t out, Range part, Filter filter, bool revers
   const double scale = std::max(step, 1.0);
   const double support = support_of(filter) * scale;
   outputs = part.size();
-  const size_t padded = (size_t(outputs) + 3) / 4 * 4;
+  const size_t padded = (size_t(outputs) + kLineUnit - 1) / kLineUnit * kLineUnit;
   const auto slot_of = [&](int32_t i) { return reversed ? part.end - 1 - i : i - part.begin; };
-  first.assign(padded, 0);
+  first.resize(padded);
   size.assign(padded, 0);
-  pairs = 1;
+  most = 0;
   for (int32_t i = part.begin; i < part.end; ++i) {
     const int32_t slot = slot_of(i);
     const double center = (i + 0.5) * step;
     first[slot] = std::max(int32_t(center - support + 0.5), 0);
     size[slot] = std::min(int32_t(center + support + 0.5), in) - first[slot];
-    pairs = std::max(pairs, (size[slot] + 1) / 2);
+    most = std::max(most, size[slot]);
   }
-  weights_.assign(padded * size_t(pairs), {});
-  exact_.resize(size_t(pairs) * 2);
+  std::fill(first.begin() + outputs, first.end(), first[outputs - 1]);
+  stride_ = (size_t(most) + 1) / 2 * 2;
+  weights_.assign(padded * stride_, 0);
+  exact_.resize(size_t(most));
 
   const auto weigh =
       filter == Filter::bilinear ? &weigh_with<Filter::bilinear> : &weigh_with<Filter::bicubic>;
   for (int32_t i = part.begin; i < part.end; ++i) {
     const int32_t slot = slot_of(i);
     const double sum = weigh(exact_.data(), first[slot], size[slot], (i + 0.5) * step, scale);
-    WeightPair* weights = weights_.data() + size_t(slot) * size_t(pairs);
-    for (int32_t t = 0; t < size[slot]; ++t) {
-      const int32_t weight = quantise(sum != 0.0 ? exact_[t] / sum : exact_[t]);
-      const int16_t low = int16_t(weight);
-      weights[t / 2].low[t % 2] = low;
-      weights[t / 2].high[t % 2] = int16_t((weight - low) >> 16);
-    }
+    int32_t* weights = weights_.data() + size_t(slot) * stride_;
+    for (int32_t t = 0; t < size[slot]; ++t)
+      weights[t] = quantise(sum != 0.0 ? exact_[t] / sum : exact_[t]);
   }
 }
 
 Range Taps::sources() const {
-  Range range{first[0], first[0] + size[0]};
-  for (int32_t i = 1; i < outputs; ++i) {
-    range.begin = std::min(range.begin, first[i]);
-    range.end = std::max(range.end, first[i] + size[i]);
-  }
-  return range;
+  const int32_t last = outputs - 1;
+  return {std::min(first[0], first[last]), std::max(first[0] + size[0], first[last] + size[last])};
 }
 
 void Taps::shift(int32_t begin) {
-  for (int32_t i = 0; i < outputs; ++i) first[i] -= begin;
+  for (int32_t& source : first) source -= begin;
 }
 
 }  // namespace penstock
