@@ -1,9 +1,5 @@
 #include "interleave.h"
 
-#if PENSTOCK_AVX2
-#include <immintrin.h>
-#endif
-
 namespace penstock {
 namespace {
 
@@ -33,7 +29,7 @@ PENSTOCK_TARGET_AVX2 void deinterleave_avx2(const uint8_t* in, uint8_t* out, siz
 
 // Repeated in both lanes: byte i is at(i).
 template <typename At>
-PENSTOCK_TARGET_AVX2 inline __m256i make_bytes(At at) {
+AVX2_INLINE __m256i make_bytes(At at) {
   alignas(32) uint8_t bytes[32];
   for (int i = 0; i < 32; ++i) bytes[i] = uint8_t(at(i % 16));
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(bytes));
@@ -52,15 +48,14 @@ PENSTOCK_TARGET_AVX2 void interleave_avx2(const uint8_t* in, size_t line, uint8_
   for (; count >= 32; count -= 32, in += 32, out += 96) {
     __m256i spread[3], parts[3];
     for (size_t c = 0; c < 3; ++c)
-      spread[c] = _mm256_shuffle_epi8(
-          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + c * line)), places[c]);
+      spread[c] = _mm256_shuffle_epi8(load_bytes(in + c * line), places[c]);
     for (size_t t = 0; t < 3; ++t)
       parts[t] = _mm256_blendv_epi8(_mm256_blendv_epi8(spread[t], spread[(t + 1) % 3], second),
                                     spread[(t + 2) % 3], third);
     auto* to = reinterpret_cast<__m256i*>(out);
-    _mm256_storeu_si256(to, _mm256_permute2x128_si256(parts[0], parts[1], 0x20));
-    _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(parts[2], parts[0], 0x30));
-    _mm256_storeu_si256(to + 2, _mm256_permute2x128_si256(parts[1], parts[2], 0x31));
+    store_bytes(to, _mm256_permute2x128_si256(parts[0], parts[1], 0x20));
+    store_bytes(to + 1, _mm256_permute2x128_si256(parts[2], parts[0], 0x30));
+    store_bytes(to + 2, _mm256_permute2x128_si256(parts[1], parts[2], 0x31));
   }
   interleave_portable(in, line, out, count);
 }

@@ -4,10 +4,6 @@
 
 #include "simd.h"
 
-#if PENSTOCK_AVX2
-#include <immintrin.h>
-#endif
-
 namespace penstock {
 namespace {
 
@@ -28,30 +24,24 @@ void convert_portable(const uint8_t* const in[3], uint8_t* out, size_t line, int
 
 #if PENSTOCK_AVX2
 
-#define TARGET PENSTOCK_TARGET_AVX2 inline __attribute__((always_inline))
-
 struct Levels {
   __m256i red, green, blue;
 };
 
-TARGET __m256i load(const uint8_t* in) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in));
-}
-
 // The bytes `first`, `second`, again and again.
-TARGET __m256i factors(int first, int second) {
+AVX2_INLINE __m256i factors(int first, int second) {
   return _mm256_set1_epi16(int16_t((first & 0xFF) | second * 256));
 }
 
 // (factor * a + 2^14) >> 15
-TARGET __m256i multiply_round(__m256i a, int16_t factor) {
+AVX2_INLINE __m256i multiply_round(__m256i a, int16_t factor) {
   return _mm256_mulhrs_epi16(a, _mm256_set1_epi16(factor));
 }
 
 // The sum of products of green has more than 16 bits: it is 256 high + low, with the factors
 // -11277 = 256 * -44 - 13 and, less one, which is taken off apart, 9367 = 256 * 37 - 105. Samples
 // are not centred here; 955 * 256 makes up for that.
-TARGET __m256i green_offset(__m256i cb_cr, __m256i twice_cr) {
+AVX2_INLINE __m256i green_offset(__m256i cb_cr, __m256i twice_cr) {
   const __m256i high = _mm256_maddubs_epi16(cb_cr, factors(-44, 37));
   const __m256i low = _mm256_maddubs_epi16(cb_cr, factors(-13, -105));
   const __m256i sum =
@@ -60,7 +50,7 @@ TARGET __m256i green_offset(__m256i cb_cr, __m256i twice_cr) {
 }
 
 // 16 pixels in 16-bit lanes, from samples that a 128 follows; of chroma also side by side.
-TARGET Levels convert(__m256i y, __m256i cb, __m256i cr, __m256i cb_cr) {
+AVX2_INLINE Levels convert(__m256i y, __m256i cb, __m256i cr, __m256i cb_cr) {
   const __m256i twice_cb = _mm256_maddubs_epi16(cb, factors(2, -2));
   const __m256i twice_cr = _mm256_maddubs_epi16(cr, factors(2, -2));
   return {_mm256_add_epi16(y, multiply_round(twice_cr, kCrToRed)),
@@ -74,20 +64,18 @@ PENSTOCK_TARGET_AVX2 void convert_avx2(const uint8_t* const in[3], uint8_t* out,
   const __m256i zero = _mm256_setzero_si256(), center = _mm256_set1_epi8(-128);
   const uint8_t *luma = in[0], *blueness = in[1], *redness = in[2];
   for (int i = 0; i < n; i += int(kLineUnit), out += kLineUnit) {
-    const __m256i y = load(luma + i), cb = load(blueness + i), cr = load(redness + i);
+    const __m256i y = load_bytes(luma + i), cb = load_bytes(blueness + i),
+                  cr = load_bytes(redness + i);
     const Levels low = convert(_mm256_unpacklo_epi8(y, zero), _mm256_unpacklo_epi8(cb, center),
                                _mm256_unpacklo_epi8(cr, center), _mm256_unpacklo_epi8(cb, cr));
     const Levels high = convert(_mm256_unpackhi_epi8(y, zero), _mm256_unpackhi_epi8(cb, center),
                                 _mm256_unpackhi_epi8(cr, center), _mm256_unpackhi_epi8(cb, cr));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_packus_epi16(low.red, high.red));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + line),
-                        _mm256_packus_epi16(low.green, high.green));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 2 * line),
-                        _mm256_packus_epi16(low.blue, high.blue));
+    store_bytes(out, _mm256_packus_epi16(low.red, high.red));
+    store_bytes(out + line, _mm256_packus_epi16(low.green, high.green));
+    store_bytes(out + 2 * line, _mm256_packus_epi16(low.blue, high.blue));
   }
 }
 
-#undef TARGET
 #endif
 
 }  // namespace

@@ -27,13 +27,10 @@ Box Resizer::prepare(Extent in, Extent full, Range columns, Range rows, Filter f
   rows_first_ = rows_come_first(in, full);
   if (!unchanged_) {
     columns_.build(in.width, full.width, columns, filter, flip);
-    columns = columns_.sources();
-    columns_.shift(columns.begin);
+    columns = columns_.take_sources();
     column_pass_.prepare(columns_);
     rows_.build(in.height, full.height, rows, filter, false);
-    rows = rows_.sources();
-    rows_.shift(rows.begin);
-    window_.resize(size_t(rows_.most) + 1);
+    rows = rows_.take_sources();
   }
   return {columns.begin, rows.begin, columns.size(), rows.size()};
 }
@@ -49,10 +46,14 @@ void Resizer::resize(const Planar& source, uint8_t* out, size_t stride) {
 
 // Output row `y` of the vertical pass over the source, of which row i may stand for row i + height.
 void Resizer::resample_row(const Planar& source, int32_t y, uint8_t* out) {
-  const int32_t first = rows_.first[y], size = rows_.size[y];
-  for (int32_t t = 0; t <= size; ++t)
-    window_[t] = source.row((first + std::min(t, size - 1)) % source.height);
-  resample_rows(window_.data(), out, source.stride(), rows_, y);
+  const int32_t first = rows_.first[y], last = first + rows_.size[y] - 1;
+  const int32_t* weights = rows_.weights_of(y);
+  window_.clear();
+  for (int32_t at = first; at <= last; at += 2, weights += 2)
+    window_.push_back(
+        {{source.row(at % source.height), source.row(std::min(at + 1, last) % source.height)},
+         {weights[0], weights[1]}});
+  resample_rows(window_.data(), int32_t(window_.size()), out, source.stride());
 }
 
 void Resizer::resize_rows_first(const Planar& source, uint8_t* out, size_t stride) {

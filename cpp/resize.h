@@ -36,7 +36,7 @@ class Resizer {
   ColumnPass column_pass_;
   bool unchanged_ = false, rows_first_ = false;
   Buffer<uint8_t> between_, resized_;  // rows between the two passes, and after both
-  std::vector<const uint8_t*> window_;
+  std::vector<RowPair> window_;
 };
 
 }  // namespace penstock

@@ -6,10 +6,6 @@
 
 #include "simd.h"
 
-#if PENSTOCK_AVX2
-#include <immintrin.h>
-#endif
-
 namespace penstock {
 namespace {
 
@@ -28,13 +24,13 @@ void columns_portable(const ColumnPass& pass, const Planar& in, const Planar& ou
     }
 }
 
-void row_portable(const uint8_t* const* window, const int32_t* weights, int32_t size, uint8_t* out,
-                  size_t bytes) {
+void rows_portable(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kLineUnit) {
     int32_t sums[kLineUnit];
     std::fill_n(sums, kLineUnit, kHalf);
-    for (int32_t t = 0; t < size; ++t)
-      for (size_t i = 0; i < kLineUnit; ++i) sums[i] += weights[t] * window[t][at + i];
+    for (int32_t t = 0; t < pairs * 2; ++t)
+      for (size_t i = 0; i < kLineUnit; ++i)
+        sums[i] += window[t / 2].weights[t % 2] * window[t / 2].rows[t % 2][at + i];
     for (size_t i = 0; i < kLineUnit; ++i) out[at + i] = clip(sums[i]);
   }
 }
@@ -55,20 +51,8 @@ int16_t high_pair(const int32_t* weights) {
 
 #if PENSTOCK_AVX2
 
-#define TARGET PENSTOCK_TARGET_AVX2 inline __attribute__((always_inline))
-
-TARGET __m256i load(const void* from) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
-}
-
-TARGET __m256i load_lanes(const uint8_t* lower, const uint8_t* upper) {
-  return _mm256_inserti128_si256(
-      _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(lower))),
-      _mm_loadu_si128(reinterpret_cast<const __m128i*>(upper)), 1);
-}
-
 // The two bytes of every other output, `odd` or even, in 16 bits each.
-TARGET __m256i widen(__m256i bytes, int odd) {
+AVX2_INLINE __m256i widen(__m256i bytes, int odd) {
   const __m256i places = _mm256_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1,
                                           0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1);
   return _mm256_shuffle_epi8(bytes, _mm256_add_epi16(places, _mm256_set1_epi16(int16_t(odd * 2))));
@@ -79,49 +63,58 @@ struct Sums {
   __m256i high, low[2];
 
   // Adds the products of two sources of each output, side by side in `bytes`.
-  TARGET void add(__m256i bytes, __m256i highs, __m256i even_lows, __m256i odd_lows) {
+  AVX2_INLINE void add(__m256i bytes, __m256i highs, __m256i even_lows, __m256i odd_lows) {
     high = _mm256_add_epi16(high, _mm256_maddubs_epi16(bytes, highs));
     low[0] = _mm256_add_epi32(low[0], _mm256_madd_epi16(widen(bytes, 0), even_lows));
     low[1] = _mm256_add_epi32(low[1], _mm256_madd_epi16(widen(bytes, 1), odd_lows));
   }
 
   // In 16 bits, still to be clipped. The last instruction is (x * 512 + 2^14) >> 15.
-  TARGET __m256i round() const {
+  AVX2_INLINE __m256i round() const {
     const __m256i carried = _mm256_blend_epi16(_mm256_srli_epi32(low[0], 16), low[1], 0xAA);
     return _mm256_mulhrs_epi16(_mm256_add_epi16(high, carried), _mm256_set1_epi16(512));
   }
 };
 
-TARGET void store(uint8_t* out, const Sums sums[2]) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
-                      _mm256_packus_epi16(sums[0].round(), sums[1].round()));
+AVX2_INLINE void store(uint8_t* out, const Sums sums[2]) {
+  store_bytes(out, _mm256_packus_epi16(sums[0].round(), sums[1].round()));
 }
 
-// The lanes of register r are eights r and r + 2: then packing to bytes leaves all in order.
+// The lanes of register r are eights r and r + 2: then packing to bytes leaves all in order. With a
+// count of Pairs that the compiler knows, a load has the sources of all pairs; else each has its
+// own.
 template <int Loads, int Pairs>
 PENSTOCK_TARGET_AVX2 void columns_avx2(const ColumnPass& pass, const Planar& in,
                                        const Planar& out) {
+  constexpr int kept = Pairs ? Pairs : 1;
   const int pairs = Pairs ? Pairs : pass.pairs;
   const size_t in_line = in.line(), out_line = out.line();
   for (size_t b = 0; b < pass.blocks.size(); ++b) {
     const ColumnPass::Block& block = pass.blocks[b];
     const ColumnPass::Pair* weights = pass.weights.data() + b * size_t(pairs);
-    ptrdiff_t base[Loads][4];  // a copy, which the stores below cannot change
-    for (int i = 0; i < Loads * 4; ++i) base[i / 4][i % 4] = block.base[i / 4][i % 4];
+    ptrdiff_t base[Loads][4];
+    __m256i shuffle[kept][Loads][2];
+    for (int i = 0; i < Loads; ++i) {
+      for (int eight = 0; eight < 4; ++eight) base[i][eight] = block.base[i][eight];
+      for (int j = 0; j < kept * 2; ++j)
+        shuffle[j / 2][i][j % 2] = _mm256_add_epi8(load_bytes(block.shuffle[i][j % 2]),
+                                                   _mm256_set1_epi8(int8_t(j / 2 * 2)));
+    }
     const uint8_t* from = in.data;
     uint8_t* to = out.data + b * kLineUnit;
     for (int32_t lines = in.height * in.channels; lines > 0; --lines) {
       Sums sums[2] = {};
       for (int pair = 0; pair < pairs; ++pair)
         for (int r = 0; r < 2; ++r) {
+          const uint8_t* at = from + (Pairs ? 0 : pair * 2);
           __m256i bytes = _mm256_setzero_si256();
-          for (int i = 0; i < Loads; ++i) {
-            const __m256i loaded =
-                load_lanes(from + pair * 2 + base[i][r], from + pair * 2 + base[i][r + 2]);
-            bytes = _mm256_or_si256(bytes, _mm256_shuffle_epi8(loaded, load(block.shuffle[i][r])));
-          }
+          for (int i = 0; i < Loads; ++i)
+            bytes = _mm256_or_si256(
+                bytes, _mm256_shuffle_epi8(load_lanes(at + base[i][r], at + base[i][r + 2]),
+                                           shuffle[Pairs ? pair : 0][i][r]));
           const ColumnPass::Pair& by = weights[pair];
-          sums[r].add(bytes, load(by.high[r]), load(by.low[r][0]), load(by.low[r][1]));
+          sums[r].add(bytes, load_bytes(by.high[r]), load_bytes(by.low[r][0]),
+                      load_bytes(by.low[r][1]));
         }
       store(to, sums);
       from += in_line;
@@ -136,23 +129,17 @@ constexpr decltype(&columns_avx2<1, 0>) by_pairs[] = {
 
 // With a count of Pairs that the compiler knows, rows and weights stay in registers.
 template <int Pairs>
-PENSTOCK_TARGET_AVX2 void row_avx2(const uint8_t* const* window, const int32_t* weights, int pairs,
-                                   uint8_t* out, size_t bytes) {
-  const uint8_t* rows[Pairs ? Pairs * 2 : 1];
-  int32_t low[Pairs ? Pairs : 1];
-  int16_t high[Pairs ? Pairs : 1];
-  for (int i = 0; i < Pairs * 2; ++i) rows[i] = window[i];
-  for (int i = 0; i < Pairs; ++i) {
-    low[i] = low_pair(weights + i * 2);
-    high[i] = high_pair(weights + i * 2);
-  }
+PENSTOCK_TARGET_AVX2 void rows_avx2(const RowPair* window, int32_t pairs, uint8_t* out,
+                                    size_t bytes) {
+  RowPair kept[Pairs + 1];
+  std::copy_n(window, Pairs, kept);
   for (size_t at = 0; at < bytes; at += kLineUnit) {
     Sums sums[2] = {};
-    for (int i = 0; i < (Pairs ? Pairs : pairs); ++i) {
-      const __m256i lows = _mm256_set1_epi32(Pairs ? low[i] : low_pair(weights + i * 2));
-      const __m256i highs = _mm256_set1_epi16(Pairs ? high[i] : high_pair(weights + i * 2));
-      const __m256i a = load((Pairs ? rows : window)[i * 2] + at);
-      const __m256i b = load((Pairs ? rows : window)[i * 2 + 1] + at);
+    for (int32_t i = 0; i < (Pairs ? Pairs : pairs); ++i) {
+      const RowPair& from = Pairs ? kept[i] : window[i];
+      const __m256i lows = _mm256_set1_epi32(low_pair(from.weights));
+      const __m256i highs = _mm256_set1_epi16(high_pair(from.weights));
+      const __m256i a = load_bytes(from.rows[0] + at), b = load_bytes(from.rows[1] + at);
       sums[0].add(_mm256_unpacklo_epi8(a, b), highs, lows, lows);
       sums[1].add(_mm256_unpackhi_epi8(a, b), highs, lows, lows);
     }
@@ -160,15 +147,14 @@ PENSTOCK_TARGET_AVX2 void row_avx2(const uint8_t* const* window, const int32_t* 
   }
 }
 
-// How many loads of 16 bytes it takes to have the first two sources of any eight outputs.
-int32_t count_loads(const std::vector<int32_t>& first) {
+// How many loads of 16 bytes it takes to have the first `sources` of any eight outputs.
+int32_t count_loads(const std::vector<int32_t>& first, int32_t sources) {
   size_t share = 8;  // outputs a load
   for (size_t x = 0; x < first.size(); x += share)
-    while (std::abs(first[x + share - 1] - first[x]) > 14) share /= 2;
+    while (std::abs(first[x + share - 1] - first[x]) > 16 - sources) share /= 2;
   return int32_t(8 / share);
 }
 
-#undef TARGET
 #endif
 
 }  // namespace
@@ -179,13 +165,13 @@ void ColumnPass::prepare(const Taps& taps_to_use) {
 #if PENSTOCK_AVX2
   if (!use_avx2()) return;
   pairs = (taps->most + 1) / 2;
-  const int32_t loads = count_loads(taps->first);
-  arrange(loads);
   const int32_t known = pairs < 4 ? pairs : 0;
+  const int32_t loads = count_loads(taps->first, known ? known * 2 : 2);
   kernel_ = loads == 1   ? by_pairs<1>[known]
             : loads == 2 ? by_pairs<2>[known]
-            : loads == 4 ? columns_avx2<4, 0>
-                         : columns_avx2<8, 0>;
+            : loads == 4 ? by_pairs<4>[known]
+                         : by_pairs<8>[known];
+  arrange(loads);
 #endif
 }
 
@@ -212,18 +198,13 @@ void ColumnPass::arrange(int32_t loads) {
   }
 }
 
-void resample_rows(const uint8_t* const* window, uint8_t* out, size_t bytes, const Taps& taps,
-                   int32_t output) {
-  const int32_t* weights = taps.weights_of(output);
+void resample_rows(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes) {
 #if PENSTOCK_AVX2
-  if (use_avx2()) {
-    const int pairs = (taps.size[output] + 1) / 2;
-    constexpr decltype(&row_avx2<0>) kernels[] = {row_avx2<0>, row_avx2<1>, row_avx2<2>,
-                                                  row_avx2<3>};
-    return kernels[pairs < 4 ? pairs : 0](window, weights, pairs, out, bytes);
-  }
+  constexpr decltype(&resample_rows) kernels[] = {rows_avx2<0>, rows_avx2<1>, rows_avx2<2>,
+                                                  rows_avx2<3>};
+  if (use_avx2()) return kernels[pairs < 4 ? pairs : 0](window, pairs, out, bytes);
 #endif
-  row_portable(window, weights, taps.size[output], out, bytes);
+  rows_portable(window, pairs, out, bytes);
 }
 
 }  // namespace penstock

@@ -43,9 +43,13 @@ class ColumnPass {
   void (*kernel_)(const ColumnPass&, const Planar& in, const Planar& out) = nullptr;
 };
 
-// Vertical pass: makes `bytes` bytes of the row `out`, which is output `output` of the taps, from
-// the same bytes of the rows in `window`, one for each tap and one more.
-void resample_rows(const uint8_t* const* window, uint8_t* out, size_t bytes, const Taps& taps,
-                   int32_t output);
+// Two rows, and what an output row takes of each.
+struct RowPair {
+  const uint8_t* rows[2];
+  int32_t weights[2];
+};
+
+// Vertical pass: makes `bytes` bytes, a multiple of kLineUnit, from the same bytes of those rows.
+void resample_rows(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes);
 
 }  // namespace penstock

@@ -31,11 +31,8 @@ struct Taps {
   // them. With `reversed` they come last first. Memory is reused.
   void build(int32_t in, int32_t out, Range part, Filter filter, bool reversed);
 
-  // The sources that any output needs.
-  Range sources() const;
-
-  // Counts sources from `begin` on.
-  void shift(int32_t begin);
+  // The sources that any output needs; from now on they are counted from the first of them.
+  Range take_sources();
 
   const int32_t* weights_of(int32_t output) const {
     return weights_.data() + size_t(output) * stride_;
