@@ -94,11 +94,12 @@ nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle s
   std::unique_ptr<uint8_t[]> pixels(new uint8_t[stride * size_t(where.height)]);
   {
     const WithoutGil without_gil;
-    penstock::Buffer<uint8_t> memory;
+    static thread_local penstock::Buffer<uint8_t> memory;
     const auto planar =
         penstock::Planar::reserve(memory, where.width, where.height, decoder.channels());
     status = decoder.decode(where, {table.data(), table.size()}, planar);
     if (status == Status::ok) penstock::interleave(planar, pixels.get(), stride);
+    memory.trim(64 << 20);
   }
   if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
   nb::capsule owner(pixels.get(), [](void* p) noexcept { delete[] static_cast<uint8_t*>(p); });

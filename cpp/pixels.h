@@ -33,7 +33,9 @@ struct Planar {
 
   static Planar reserve(Buffer<uint8_t>& memory, int32_t width, int32_t height, int32_t channels) {
     Planar planar{nullptr, width, height, channels};
-    planar.data = memory.reserve(planar.stride() * size_t(height) + planar.line() + kRowPadding);
+    const size_t size = planar.stride() * size_t(height) + planar.line() + kRowPadding;
+    uint8_t* data = memory.reserve(size + 63);  // lines begin where no access crosses a cache line
+    planar.data = data + (-reinterpret_cast<uintptr_t>(data) & 63);
     return planar;
   }
   size_t line() const { return (size_t(width) + kLineUnit - 1) / kLineUnit * kLineUnit; }
