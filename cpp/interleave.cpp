@@ -8,23 +8,19 @@ void interleave_portable(const uint8_t* in, size_t line, uint8_t* out, size_t co
     for (size_t c = 0; c < 3; ++c) out[c] = in[c * line + i];
 }
 
-inline __attribute__((always_inline)) void deinterleave_row(const uint8_t* __restrict in,
-                                                            uint8_t* __restrict out, size_t line,
-                                                            size_t count) {
+inline __attribute__((always_inline)) void deinterleave_portable(const uint8_t* __restrict in,
+                                                                 uint8_t* __restrict out,
+                                                                 size_t line, size_t count) {
   for (size_t i = 0; i < count; ++i)
     for (size_t c = 0; c < 3; ++c) out[c * line + i] = in[i * 3 + c];
 }
 
-void deinterleave_portable(const uint8_t* in, uint8_t* out, size_t line, size_t count) {
-  deinterleave_row(in, out, line, count);
-}
-
 #if PENSTOCK_AVX2
 
-// Good enough as the compiler makes it.
+// Good enough as the compiler makes it: only pictures that took long to decode come this way.
 PENSTOCK_TARGET_AVX2 void deinterleave_avx2(const uint8_t* in, uint8_t* out, size_t line,
                                             size_t count) {
-  deinterleave_row(in, out, line, count);
+  deinterleave_portable(in, out, line, count);
 }
 
 // Repeated in both lanes: byte i is at(i).

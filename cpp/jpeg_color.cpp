@@ -39,8 +39,8 @@ AVX2_INLINE __m256i multiply_round(__m256i a, int16_t factor) {
 }
 
 // The sum of products of green has more than 16 bits: it is 256 high + low, with the factors
-// -11277 = 256 * -44 - 13 and, less one, which is taken off apart, 9367 = 256 * 37 - 105. Samples
-// are not centred here; 955 * 256 makes up for that.
+// -11277 = 256 * -44 - 13 and -23401 = 256 * 37 - 105 - 32768, the last part of which is taken off
+// apart. Samples are not centred here; 955 makes up for that.
 AVX2_INLINE __m256i green_offset(__m256i cb_cr, __m256i twice_cr) {
   const __m256i high = _mm256_maddubs_epi16(cb_cr, factors(-44, 37));
   const __m256i low = _mm256_maddubs_epi16(cb_cr, factors(-13, -105));

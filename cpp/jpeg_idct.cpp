@@ -231,11 +231,8 @@ AVX2_INLINE void transform_pair(__m256i (&row)[8], int16_t* left, int16_t* right
   // Beyond 8191 the result depends on whether the rows below are zero: see dc_sample.
   const __m256i excess = _mm256_subs_epu16(_mm256_add_epi16(row[0], _mm256_set1_epi16(8192)),
                                            _mm256_set1_epi16(16383));
-  if (__builtin_expect(!_mm256_testz_si256(excess, excess), 0)) {
-    transform_block(left, quant, out, stride);
-    transform_block(right, quant, out + 8, stride);
-    return;
-  }
+  if (__builtin_expect(!_mm256_testz_si256(excess, excess), 0))
+    return inverse_dct_portable(left, right, quant, out, stride);
   clear_rows(left, 0, rows);
   clear_rows(right, 0, rows);
   transform<kPass1Shift, corner>(row);

@@ -21,10 +21,10 @@ class ColumnPass {
 
   // 32 outputs: two registers of two lanes, eight outputs a lane, each with two neighbouring
   // sources at a time. Those are shuffled together from one load a lane if they lie near to each
-  // other, else from two, four or eight.
+  // other, else from two.
   struct Block {
-    int32_t base[8][4];          // [load][eight outputs]: where the load begins
-    uint16_t shuffle[8][2][16];  // [load][register]
+    int32_t base[2][4];          // [load][eight outputs]: where the load begins
+    uint16_t shuffle[2][2][16];  // [load][register]
   };
   // Two weights of each of these outputs, split as the kernels need them.
   struct Pair {

@@ -8,8 +8,6 @@
 namespace penstock {
 namespace {
 
-double support_of(Filter filter) { return filter == Filter::bilinear ? 1.0 : 2.0; }
-
 double evaluate(Filter filter, double x) {
   x = std::fabs(x);
   if (filter == Filter::bilinear) return x < 1.0 ? 1.0 - x : 0.0;
@@ -28,11 +26,11 @@ int32_t quantise(double weight) {
 void Taps::build(int32_t in, int32_t out, Range part, Filter filter, bool reversed) {
   const double step = double(in) / out;
   const double scale = std::max(step, 1.0), inverse = 1.0 / scale;
-  const double support = support_of(filter) * scale;
+  const double support = (filter == Filter::bilinear ? 1.0 : 2.0) * scale;
   outputs = part.size();
   most = 0;
   const size_t padded = (size_t(outputs) + kLineUnit - 1) / kLineUnit * kLineUnit;
-  stride_ = (size_t(std::min(int32_t(support * 2) + 2, in)) + 1) / 2 * 2;
+  stride_ = (size_t(std::min(int32_t(support * 2) + 2, in)) + 7) / 8 * 8;
   first.resize(padded);
   size.assign(padded, 0);
   weights_.assign(padded * stride_, 0);
