@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "crc32c.h"
+#include "interleave.h"
 #include "jpeg.h"
 #include "render.h"
 #include "simd.h"
@@ -93,7 +94,12 @@ nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle s
   std::unique_ptr<uint8_t[]> pixels(new uint8_t[stride * size_t(where.height)]);
   {
     const WithoutGil without_gil;
-    status = decoder.decode(where, {table.data(), table.size()}, pixels.get(), stride);
+    static thread_local penstock::Buffer<uint8_t> memory;
+    const auto planar =
+        penstock::Planar::reserve(memory, where.width, where.height, decoder.channels());
+    status = decoder.decode(where, {table.data(), table.size()}, planar);
+    if (status == Status::ok) penstock::interleave(planar, pixels.get(), stride);
+    memory.trim(64 << 20);
   }
   if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
   nb::capsule owner(pixels.get(), [](void* p) noexcept { delete[] static_cast<uint8_t*>(p); });
@@ -119,14 +125,13 @@ nb::tuple profile_jpeg(const nb::list& images, const nb::list& boxes, const nb::
   penstock::JpegDecoder decoder;
   penstock::JpegStages stages;
   decoder.measure(&stages);
-  std::vector<uint8_t> pixels;
+  penstock::Buffer<uint8_t> memory;
   for (size_t i = 0; i < images.size(); ++i) {
     const Buffer jpeg(images[i]), table(seeks[i]);
     const auto [left, top, width, height] = nb::cast<BoxTuple>(boxes[i]);
     if (decoder.open({jpeg.data(), jpeg.size()}) != penstock::Status::ok) continue;
-    pixels.resize(std::max(pixels.size(), size_t(width) * size_t(height) * 3));
-    decoder.decode({left, top, width, height}, {table.data(), table.size()}, pixels.data(),
-                   size_t(width) * 3);
+    const auto planar = penstock::Planar::reserve(memory, width, height, decoder.channels());
+    decoder.decode({left, top, width, height}, {table.data(), table.size()}, planar);
   }
   return nb::make_tuple(stages.entropy_ns, stages.pixels_ns);
 }

@@ -6,12 +6,8 @@
 #include <numeric>
 
 #include "elements.h"
-#include "jpeg_color.h"
+#include "interleave.h"
 #include "simd.h"
-
-#if PENSTOCK_AVX2
-#include <immintrin.h>
-#endif
 
 namespace penstock {
 namespace {
@@ -33,7 +29,7 @@ void blend_portable(uint8_t* bytes, const uint8_t* from, size_t size, float fact
 }
 
 #if PENSTOCK_AVX2
-PENSTOCK_TARGET_AVX2 inline __m256i load_levels(const uint8_t* bytes) {
+AVX2_INLINE __m256i load_levels(const uint8_t* bytes) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
 }
 
@@ -53,8 +49,7 @@ PENSTOCK_TARGET_AVX2 void blend_avx2(uint8_t* bytes, const uint8_t* from, size_t
     }
     const __m256i packed = _mm256_packus_epi16(_mm256_packs_epi32(mixed[0], mixed[1]),
                                                _mm256_packs_epi32(mixed[2], mixed[3]));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes + at),
-                        _mm256_permutevar8x32_epi32(packed, in_order));
+    store_bytes(bytes + at, _mm256_permutevar8x32_epi32(packed, in_order));
   }
   blend_portable(bytes + at, from + at, size - at, factor);
 }
@@ -122,13 +117,11 @@ void blend_with_level(const Kernels& run, uint8_t* pixels, size_t count, uint8_t
 }
 
 void blend_with_grey(const Kernels& run, uint8_t* pixels, size_t count, float factor) {
-  const ColorConverter spread = color_converter(ColorSpace::grey);
-  uint8_t grey[kBlock + kRowPadding], from[kBlock * 3];
-  const uint8_t* const rows[3] = {grey};
+  uint8_t grey[kBlock], from[kBlock * 3];
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t block = std::min(kBlock, count - begin);
     run.make_grey(pixels + begin * 3, block, grey);
-    spread(rows, from, int(block));
+    interleave({grey, int32_t(block), 1, 1}, from, 0);
     run.blend(pixels + begin * 3, from, block * 3, factor);
   }
 }

@@ -5,10 +5,6 @@
 
 #include "simd.h"
 
-#if PENSTOCK_AVX2
-#include <immintrin.h>
-#endif
-
 namespace penstock {
 namespace {
 

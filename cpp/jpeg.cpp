@@ -67,10 +67,10 @@ struct JpegDecoder::State {
   JpegStages* stages = nullptr;
   Stopwatch stopwatch;
 
-  Status decode(Box box, Bytes seek_bytes, uint8_t* out, size_t stride);
-  Status decode_one_scan(Box box, Region region, Bytes seek_bytes, uint8_t* out, size_t stride);
-  Status decode_strips(Box box, Region region, bool seeking, uint8_t* out, size_t stride);
-  Status decode_scans(Box box, Region region, uint8_t* out, size_t stride);
+  Status decode(Box box, Bytes seek_bytes, const Planar& out);
+  Status decode_one_scan(Box box, Region region, Bytes seek_bytes, const Planar& out);
+  Status decode_strips(Box box, Region region, bool seeking, const Planar& out);
+  Status decode_scans(Box box, Region region, const Planar& out);
   Status decode_scan_rows(Region region);
   void reserve(Columns columns, int32_t rows);
   void transform_row(int32_t row, Columns columns, size_t block);
@@ -112,8 +112,7 @@ void JpegDecoder::State::transform_row(int32_t row, Columns columns, size_t bloc
 }
 
 // All components in one scan: strip by strip, through the entries of `seek` or from the top down.
-Status JpegDecoder::State::decode_strips(Box box, Region region, bool seeking, uint8_t* out,
-                                         size_t stride) {
+Status JpegDecoder::State::decode_strips(Box box, Region region, bool seeking, const Planar& out) {
   const Columns columns{region.left, region.right};
   const int32_t height = seeking ? kSeekStrip : 1;
   const size_t row_blocks = size_t(columns.right - columns.left) * size_t(scan.blocks_per_mcu());
@@ -134,21 +133,21 @@ Status JpegDecoder::State::decode_strips(Box box, Region region, bool seeking, u
     planes.move_to(top);
     for (int32_t row = top; row < bottom; ++row)
       transform_row(row, columns, row_blocks * size_t(row - top));
-    planes.write_rows(bottom, out, stride);
+    planes.write_rows(bottom, out);
     stopwatch.add_to(&JpegStages::pixels_ns);
   }
   return Status::ok;
 }
 
-Status JpegDecoder::State::decode_one_scan(Box box, Region region, Bytes seek_bytes, uint8_t* out,
-                                           size_t stride) {
+Status JpegDecoder::State::decode_one_scan(Box box, Region region, Bytes seek_bytes,
+                                           const Planar& out) {
   const Status begun = scan.begin(jpeg, headers);
   if (begun != Status::ok) return begun;
   if (read_seek(seek_bytes, jpeg, headers, seek)) {
-    if (decode_strips(box, region, true, out, stride) == Status::ok) return Status::ok;
+    if (decode_strips(box, region, true, out) == Status::ok) return Status::ok;
     coefficients.clear();  // then without the table
   }
-  return decode_strips(box, region, false, out, stride);
+  return decode_strips(box, region, false, out);
 }
 
 // The rows of the current scan, one of several, that lie in the region.
@@ -170,7 +169,7 @@ Status JpegDecoder::State::decode_scan_rows(Region region) {
 }
 
 // Several scans: the planes of the whole box are filled before the first row can be written.
-Status JpegDecoder::State::decode_scans(Box box, Region region, uint8_t* out, size_t stride) {
+Status JpegDecoder::State::decode_scans(Box box, Region region, const Planar& out) {
   Status status = parser.open(jpeg, headers);
   const auto all_scanned = [&] {
     return std::all_of(headers.components.begin(),
@@ -185,7 +184,7 @@ Status JpegDecoder::State::decode_scans(Box box, Region region, uint8_t* out, si
     if (status != Status::ok) break;
     if (all_scanned()) {
       status = check_end(jpeg, scan.end(), region.bottom == headers.mcu_rows);
-      if (status == Status::ok) planes.write_rows(region.bottom, out, stride);
+      if (status == Status::ok) planes.write_rows(region.bottom, out);
       break;
     }
     status = parser.next_scan(jpeg, scan.end(), headers);
@@ -194,15 +193,14 @@ Status JpegDecoder::State::decode_scans(Box box, Region region, uint8_t* out, si
   return status;
 }
 
-Status JpegDecoder::State::decode(Box box, Bytes seek_bytes, uint8_t* out, size_t stride) {
+Status JpegDecoder::State::decode(Box box, Bytes seek_bytes, const Planar& out) {
   if (opened != Status::ok) return opened;
   if (!box.lies_in(headers.width, headers.height)) return Status::bad_box;
   transform = inverse_dct();
   stopwatch.begin(stages);
   const Region region = find_region(headers, box);
-  const Status status = headers.single_scan()
-                            ? decode_one_scan(box, region, seek_bytes, out, stride)
-                            : decode_scans(box, region, out, stride);
+  const Status status = headers.single_scan() ? decode_one_scan(box, region, seek_bytes, out)
+                                              : decode_scans(box, region, out);
   if (status != Status::ok) coefficients.clear();
   return status;
 }
@@ -218,9 +216,10 @@ Status JpegDecoder::open(Bytes jpeg) {
 
 int32_t JpegDecoder::width() const { return state_->headers.width; }
 int32_t JpegDecoder::height() const { return state_->headers.height; }
+int32_t JpegDecoder::channels() const { return state_->headers.component_count; }
 
-Status JpegDecoder::decode(Box box, Bytes seek, uint8_t* out, size_t stride) {
-  return state_->decode(box, seek, out, stride);
+Status JpegDecoder::decode(Box box, Bytes seek, const Planar& out) {
+  return state_->decode(box, seek, out);
 }
 
 void JpegDecoder::measure(JpegStages* stages) { state_->stages = stages; }

@@ -1,4 +1,4 @@
-// Baseline JPEG: encoded bytes in, RGB pixels of a box out, bit-identical to libjpeg-turbo.
+// Baseline JPEG: encoded bytes in, the pixels of a box out, bit-identical to libjpeg-turbo.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,11 @@ class JpegDecoder {
   Status open(Bytes jpeg);
   int32_t width() const;
   int32_t height() const;
+  int32_t channels() const;  // three, or one if it is grey
 
-  // Writes the RGB pixels of `box` to `out`, rows `stride` bytes apart. `seek` may be empty; a
-  // table that does not fit the picture is ignored.
-  Status decode(Box box, Bytes seek, uint8_t* out, size_t stride);
+  // Writes the pixels of `box` to `out`, which has its size and that many channels. `seek` may be
+  // empty; a table that does not fit the picture is ignored.
+  Status decode(Box box, Bytes seek, const Planar& out);
 
   // From now on adds the time of each stage to `stages`; null, the default, measures nothing.
   void measure(JpegStages* stages);

@@ -1,16 +1,13 @@
-// Rows of three full-size components in, interleaved RGB out, with libjpeg's fixed-point factors.
+// Lines of full-size YCbCr in, lines of RGB out, with libjpeg's rounding.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-
-#include "jpeg_headers.h"
 
 namespace penstock {
 
-// Reads n samples of each row, and up to kRowPadding beyond; writes exactly 3 * n bytes.
-using ColorConverter = void (*)(const uint8_t* const rows[3], uint8_t* out, int n);
-
-// The fastest variant for this CPU.
-ColorConverter color_converter(ColorSpace color);
+// Reads n samples of each line, and up to kRowPadding beyond; writes those to `out`, where a line
+// begins every `line` bytes, and up to the next multiple of kLineUnit.
+void convert_ycc(const uint8_t* const in[3], uint8_t* out, size_t line, int n);
 
 }  // namespace penstock

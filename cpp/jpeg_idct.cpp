@@ -5,10 +5,6 @@
 
 #include "simd.h"
 
-#if PENSTOCK_AVX2
-#include <immintrin.h>
-#endif
-
 // The factors of the Loeffler-Ligtenberg-Moschytz algorithm with 13 fractional bits, as in
 // libjpeg's jidctint.c, added up pairwise so that each output is a sum of two products.
 namespace penstock {
@@ -104,9 +100,7 @@ void inverse_dct_portable(int16_t* left, int16_t* right, const int16_t* quant, u
 
 #if PENSTOCK_AVX2
 
-#define TARGET PENSTOCK_TARGET_AVX2 inline __attribute__((always_inline))
-
-TARGET __m256i factors(int16_t a, int16_t b) {
+AVX2_INLINE __m256i factors(int16_t a, int16_t b) {
   return _mm256_set1_epi32(int32_t(uint32_t(uint16_t(a)) | uint32_t(uint16_t(b)) << 16));
 }
 
@@ -115,24 +109,24 @@ struct Sums {
   __m256i low, high;
 };
 
-TARGET Sums operator+(Sums a, Sums b) {
+AVX2_INLINE Sums operator+(Sums a, Sums b) {
   return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
 }
-TARGET Sums operator-(Sums a, Sums b) {
+AVX2_INLINE Sums operator-(Sums a, Sums b) {
   return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
 }
 
-TARGET Sums multiply_add(Sums pairs, __m256i factors) {
+AVX2_INLINE Sums multiply_add(Sums pairs, __m256i factors) {
   return {_mm256_madd_epi16(pairs.low, factors), _mm256_madd_epi16(pairs.high, factors)};
 }
 
-TARGET Sums interleave(__m256i a, __m256i b) {
+AVX2_INLINE Sums interleave(__m256i a, __m256i b) {
   return {_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)};
 }
 
 // Sign-extended, times 2^13, plus the half that rounds: it gets into each output once.
 template <int shift>
-TARGET Sums scale_up(__m256i a) {
+AVX2_INLINE Sums scale_up(__m256i a) {
   const __m256i half = _mm256_set1_epi32(1 << (shift - 1));
   const Sums high = interleave(_mm256_setzero_si256(), a);
   return {_mm256_add_epi32(_mm256_srai_epi32(high.low, 3), half),
@@ -140,13 +134,13 @@ TARGET Sums scale_up(__m256i a) {
 }
 
 template <int shift>
-TARGET __m256i scale_down(Sums sum) {
+AVX2_INLINE __m256i scale_down(Sums sum) {
   return _mm256_packs_epi32(_mm256_srai_epi32(sum.low, shift), _mm256_srai_epi32(sum.high, shift));
 }
 
 // With `corner`, rows 4 to 7 are zero.
 template <int shift, bool corner>
-TARGET void transform(__m256i (&row)[8]) {
+AVX2_INLINE void transform(__m256i (&row)[8]) {
   Sums even2, even3, t0, t1, t2, t3, odd3, odd4;
   const __m256i zero = _mm256_setzero_si256();
   const Sums sum = scale_up<shift>(corner ? row[0] : _mm256_add_epi16(row[0], row[4]));
@@ -182,7 +176,7 @@ TARGET void transform(__m256i (&row)[8]) {
   row[7] = scale_down<shift>(t10 - t3);
 }
 
-TARGET void transpose(__m256i (&row)[8]) {
+AVX2_INLINE void transpose(__m256i (&row)[8]) {
   __m256i a[8], b[8];
   for (int i = 0; i < 4; ++i) {
     a[2 * i] = _mm256_unpacklo_epi16(row[2 * i], row[2 * i + 1]);
@@ -199,24 +193,17 @@ TARGET void transpose(__m256i (&row)[8]) {
   }
 }
 
-TARGET __m256i load_row(const int16_t* left, const int16_t* right, int y) {
-  const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(left + 8 * y));
-  const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(right + 8 * y));
-  return _mm256_set_m128i(b, a);
-}
-
-TARGET __m256i dequantise(__m256i row, const int16_t* quant) {
+AVX2_INLINE __m256i dequantise(__m256i row, const int16_t* quant) {
   const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quant));
   return _mm256_mullo_epi16(row, _mm256_broadcastsi128_si256(q));
 }
 
-TARGET void clear_rows(int16_t* block, int begin, int end) {
-  for (int y = begin; y < end; y += 2)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(block + 8 * y), _mm256_setzero_si256());
+AVX2_INLINE void clear_rows(int16_t* block, int begin, int end) {
+  for (int y = begin; y < end; y += 2) store_bytes(block + 8 * y, _mm256_setzero_si256());
 }
 
 // Columns in, rows of bytes out: transposed after packing, when there is half as much to move.
-TARGET void store_columns(const __m256i (&column)[8], uint8_t* out, size_t stride) {
+AVX2_INLINE void store_columns(const __m256i (&column)[8], uint8_t* out, size_t stride) {
   const __m256i center = _mm256_set1_epi8(-128);
   __m256i half[2][2];  // [columns 0-3, 4-7][rows 0-3, 4-7]: four bytes of each row
   for (int i = 0; i < 2; ++i) {
@@ -237,18 +224,15 @@ TARGET void store_columns(const __m256i (&column)[8], uint8_t* out, size_t strid
 
 // `row` holds the coefficients; with `corner`, only the upper left 4x4 of them are not zero.
 template <bool corner>
-TARGET void transform_pair(__m256i (&row)[8], int16_t* left, int16_t* right, const int16_t* quant,
-                           uint8_t* out, size_t stride) {
+AVX2_INLINE void transform_pair(__m256i (&row)[8], int16_t* left, int16_t* right,
+                                const int16_t* quant, uint8_t* out, size_t stride) {
   constexpr int rows = corner ? 4 : 8;
   for (int y = 0; y < rows; ++y) row[y] = dequantise(row[y], quant + 8 * y);
   // Beyond 8191 the result depends on whether the rows below are zero: see dc_sample.
   const __m256i excess = _mm256_subs_epu16(_mm256_add_epi16(row[0], _mm256_set1_epi16(8192)),
                                            _mm256_set1_epi16(16383));
-  if (__builtin_expect(!_mm256_testz_si256(excess, excess), 0)) {
-    transform_block(left, quant, out, stride);
-    transform_block(right, quant, out + 8, stride);
-    return;
-  }
+  if (__builtin_expect(!_mm256_testz_si256(excess, excess), 0))
+    return inverse_dct_portable(left, right, quant, out, stride);
   clear_rows(left, 0, rows);
   clear_rows(right, 0, rows);
   transform<kPass1Shift, corner>(row);
@@ -275,7 +259,7 @@ PENSTOCK_TARGET_AVX2 void inverse_dct_avx2(int16_t* left, int16_t* right, const 
   const __m256i right_half = _mm256_setr_epi64x(0, -1, 0, -1);
   const __m256i but_dc = _mm256_setr_epi64x(~0xFFFFLL, -1, ~0xFFFFLL, -1);
   __m256i row[8];
-  for (int y = 0; y < 8; ++y) row[y] = load_row(left, right, y);
+  for (int y = 0; y < 8; ++y) row[y] = load_lanes(left + 8 * y, right + 8 * y);
   const __m256i middle = _mm256_or_si256(_mm256_or_si256(row[1], row[2]), row[3]);
   const __m256i below =
       _mm256_or_si256(_mm256_or_si256(row[4], row[5]), _mm256_or_si256(row[6], row[7]));
@@ -292,7 +276,6 @@ PENSTOCK_TARGET_AVX2 void inverse_dct_avx2(int16_t* left, int16_t* right, const 
   }
 }
 
-#undef TARGET
 #endif
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "simd.h"
+#include "jpeg_color.h"
 
 namespace penstock {
 namespace {
@@ -83,7 +83,6 @@ void Planes::begin(const Headers& headers, Box box, Region region, int32_t strip
   }
   full_stride_ = box.width + 2 * 4 + 3 * kRowPadding;
   rows_.reserve_zeroed(size_t(full_stride_) * kMaxComponents);
-  convert_ = color_converter(headers.color);
   upsampler_ = &upsampler();
 }
 
@@ -147,14 +146,19 @@ const uint8_t* Planes::full_row(int c, int32_t y) {
   return out + box_.left % scaling.h_factor;
 }
 
-void Planes::write_rows(int32_t bottom, uint8_t* out, size_t out_stride) {
+void Planes::write_rows(int32_t bottom, const Planar& out) {
   int32_t end = box_.top + box_.height;
   if (bottom < region_.bottom)
     end = std::min(end, (bottom * 8 - (looks_below_ ? 1 : 0)) * headers_->max_v);
   for (; next_row_ < end; ++next_row_) {
     const uint8_t* rows[kMaxComponents] = {};
     for (int c = 0; c < headers_->component_count; ++c) rows[c] = full_row(c, next_row_);
-    convert_(rows, out + size_t(next_row_ - box_.top) * out_stride, box_.width);
+    uint8_t* to = out.row(next_row_ - box_.top);
+    if (headers_->color == ColorSpace::ycc)
+      convert_ycc(rows, to, out.line(), box_.width);
+    else
+      for (int c = 0; c < out.channels; ++c)
+        std::memcpy(to + out.line() * size_t(c), rows[c], size_t(box_.width));
   }
 }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "buffer.h"
-#include "jpeg_color.h"
 #include "jpeg_headers.h"
 #include "jpeg_upsample.h"
 
@@ -37,7 +36,7 @@ class Planes {
   uint8_t* block(int c, int32_t row, int32_t col);
   size_t stride(int c) const { return size_t(planes_[c].stride); }
   // All MCU rows above `bottom` are there: writes the pixel rows that this completes.
-  void write_rows(int32_t bottom, uint8_t* out, size_t out_stride);
+  void write_rows(int32_t bottom, const Planar& out);
   // Gives back more memory than `limit`, which only strips of a whole giant take.
   void trim(size_t limit) { samples_.trim(limit); }
 
@@ -61,7 +60,6 @@ class Planes {
   std::array<Plane, kMaxComponents> planes_;
   Buffer<uint8_t> samples_, rows_;
   ptrdiff_t full_stride_ = 0;
-  ColorConverter convert_ = nullptr;
   const Upsampler* upsampler_ = nullptr;
 };
 

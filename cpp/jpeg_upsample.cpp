@@ -4,10 +4,6 @@
 
 #include "simd.h"
 
-#if PENSTOCK_AVX2
-#include <immintrin.h>
-#endif
-
 namespace penstock {
 namespace {
 
@@ -34,22 +30,19 @@ void h2v2_portable(const uint8_t* near, const uint8_t* far, uint8_t* out, int n)
 
 #if PENSTOCK_AVX2
 
-#define TARGET PENSTOCK_TARGET_AVX2 inline __attribute__((always_inline))
-
-TARGET __m256i load_wide(const uint8_t* in) {
+AVX2_INLINE __m256i load_wide(const uint8_t* in) {
   return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
 }
 
-TARGET __m256i times3(__m256i a) { return _mm256_add_epi16(a, _mm256_slli_epi16(a, 1)); }
+AVX2_INLINE __m256i times3(__m256i a) { return _mm256_add_epi16(a, _mm256_slli_epi16(a, 1)); }
 
-TARGET __m256i column_sum(const uint8_t* near, const uint8_t* far) {
+AVX2_INLINE __m256i column_sum(const uint8_t* near, const uint8_t* far) {
   return _mm256_add_epi16(times3(load_wide(near)), load_wide(far));
 }
 
 // Even and odd samples, in the low bytes of 16-bit lanes, one after the other.
-TARGET void store_pairs(uint8_t* out, __m256i even, __m256i odd) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
-                      _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
+AVX2_INLINE void store_pairs(uint8_t* out, __m256i even, __m256i odd) {
+  store_bytes(out, _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
 }
 
 PENSTOCK_TARGET_AVX2 void h2_avx2(const uint8_t* in, uint8_t* out, int n) {
@@ -85,7 +78,6 @@ PENSTOCK_TARGET_AVX2 void h2v2_avx2(const uint8_t* near, const uint8_t* far, uin
   }
 }
 
-#undef TARGET
 #endif
 
 constexpr Upsampler kPortable{h2_portable, v2_portable, h2v2_portable};

@@ -8,6 +8,7 @@
 #include "buffer.h"
 #include "color.h"
 #include "elements.h"
+#include "interleave.h"
 #include "pixels.h"
 #include "pool.h"
 #include "resize.h"
@@ -36,18 +37,14 @@ Status open_picture(const Sample& sample, Workspace& work) {
   return sample.box.lies_in(width, height) ? Status::ok : Status::bad_box;
 }
 
-// The pixels under the box: in place if they are decoded already.
-Status load_box(const Sample& sample, const Box& box, Workspace& work, Pixels& pixels) {
-  if (sample.width > 0) {
-    const size_t stride = size_t(sample.width) * 3;
-    pixels = {sample.image.data + size_t(box.top) * stride + size_t(box.left) * 3, box.width,
-              box.height, stride};
-    return Status::ok;
-  }
-  const size_t stride = size_t(box.width) * 3;
-  uint8_t* decoded = work.decoded.reserve(stride * size_t(box.height));
-  pixels = {decoded, box.width, box.height, stride};
-  return work.decoder.decode(box, sample.seek, decoded, stride);
+// The pixels under the box.
+Status load_box(const Sample& sample, const Box& box, Workspace& work, Planar& pixels) {
+  const int32_t channels = sample.width > 0 ? 3 : work.decoder.channels();
+  pixels = Planar::reserve(work.decoded, box.width, box.height, channels);
+  if (sample.width == 0) return work.decoder.decode(box, sample.seek, pixels);
+  const size_t stride = size_t(sample.width) * 3;
+  deinterleave(sample.image.data + size_t(box.top) * stride + size_t(box.left) * 3, stride, pixels);
+  return Status::ok;
 }
 
 // The part of a line of `full` pixels that `count` pixels from `begin` on show.
@@ -74,13 +71,12 @@ Status render_window(const Sample& sample, const Format& format, Workspace& work
                                   sample.flip);
   part.left += box.left;
   part.top += box.top;
-  Pixels pixels;
+  Planar pixels;
   const Status loaded = load_box(sample, part, work, pixels);
   if (loaded != Status::ok) return loaded;
   const int32_t left = columns.begin - window.left, top = rows.begin - window.top;
   const int32_t x = sample.flip ? format.width - left - columns.size() : left;
-  work.resizer.resize(
-      pixels, {out + size_t(top) * stride + size_t(x) * 3, columns.size(), rows.size(), stride});
+  work.resizer.resize(pixels, out + size_t(top) * stride + size_t(x) * 3, stride);
   return Status::ok;
 }
 

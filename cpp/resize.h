@@ -1,11 +1,13 @@
-// Crop-resize of RGB pixels, bit-identical to Pillow 13's antialiased `Image.resize`.
+// Crop-resize of planar pixels, bit-identical to Pillow 13's antialiased `Image.resize`.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "buffer.h"
 #include "pixels.h"
+#include "resize_kernels.h"
 #include "resize_taps.h"
 
 namespace penstock {
@@ -22,23 +24,19 @@ class Resizer {
   // mirrored if `flip`. The box of the source that it takes; all sizes are at least 1.
   Box prepare(Extent in, Extent full, Range columns, Range rows, Filter filter, bool flip);
 
-  // Makes that part from the pixels under that box.
-  void resize(const Pixels& source, const Slot& slot);
+  // Makes that part from the pixels under that box: RGB, rows `stride` bytes apart.
+  void resize(const Planar& source, uint8_t* out, size_t stride);
 
  private:
-  void resize_rows(const Pixels& source, const Slot& slot);
-  void resize_columns_last(const Pixels& source, const Slot& slot);
-  void resize_columns_first(const Pixels& source, const Slot& slot);
-  void resample_row(const Pixels& source, int32_t y, uint8_t* out);
-  void copy_tail(const Pixels& source);
-  const uint8_t* readable_row(const Pixels& source, int32_t y) const;
+  void resize_rows_first(const Planar& source, uint8_t* out, size_t stride);
+  void resize_columns_first(const Planar& source, uint8_t* out, size_t stride);
+  void resample_row(const Planar& source, int32_t y, uint8_t* out);
 
   Taps columns_, rows_;
-  bool keep_columns_ = false, keep_rows_ = false, rows_first_ = false;
-  std::vector<uint8_t> between_;  // rows between the two passes
-  std::vector<uint8_t> tail_;     // the last rows of the source, with room behind each
-  int32_t tail_begin_ = 0;        // the first of them
-  std::vector<const uint8_t*> window_;
+  ColumnPass column_pass_;
+  bool unchanged_ = false, rows_first_ = false;
+  Buffer<uint8_t> between_, resized_;  // rows between the two passes, and after both
+  std::vector<RowPair> window_;
 };
 
 }  // namespace penstock

@@ -3,30 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simd.h"
+
 namespace penstock {
 namespace {
 
-double support_of(Filter filter) { return filter == Filter::bilinear ? 1.0 : 2.0; }
-
-template <Filter filter>
-double evaluate(double x) {
+double evaluate(Filter filter, double x) {
   x = std::fabs(x);
   if (filter == Filter::bilinear) return x < 1.0 ? 1.0 - x : 0.0;
   if (x < 1.0) return (1.5 * x - 2.5) * x * x + 1;
   if (x < 2.0) return (((x - 5) * x + 8) * x - 4) * -0.5;
   return 0.0;
-}
-
-// The order of the operations is Pillow's: the same doubles come out.
-template <Filter filter>
-double weigh_with(double* weights, int32_t first, int32_t size, double center, double scale) {
-  const double inverse = 1.0 / scale;
-  double sum = 0.0;
-  for (int32_t t = 0; t < size; ++t) {
-    weights[t] = evaluate<filter>((t + first - center + 0.5) * inverse);
-    sum += weights[t];
-  }
-  return sum;
 }
 
 int32_t quantise(double weight) {
@@ -35,52 +22,42 @@ int32_t quantise(double weight) {
 
 }  // namespace
 
+// The order of the operations is Pillow's: the same doubles come out.
 void Taps::build(int32_t in, int32_t out, Range part, Filter filter, bool reversed) {
   const double step = double(in) / out;
-  const double scale = std::max(step, 1.0);
-  const double support = support_of(filter) * scale;
+  const double scale = std::max(step, 1.0), inverse = 1.0 / scale;
+  const double support = (filter == Filter::bilinear ? 1.0 : 2.0) * scale;
   outputs = part.size();
-  const size_t padded = (size_t(outputs) + 3) / 4 * 4;
-  const auto slot_of = [&](int32_t i) { return reversed ? part.end - 1 - i : i - part.begin; };
-  first.assign(padded, 0);
+  most = 0;
+  const size_t padded = (size_t(outputs) + kLineUnit - 1) / kLineUnit * kLineUnit;
+  stride_ = (size_t(std::min(int32_t(support * 2) + 2, in)) + 7) / 8 * 8;
+  first.resize(padded);
   size.assign(padded, 0);
-  pairs = 1;
+  weights_.assign(padded * stride_, 0);
+  exact_.resize(stride_);
   for (int32_t i = part.begin; i < part.end; ++i) {
-    const int32_t slot = slot_of(i);
+    const size_t slot = size_t(reversed ? part.end - 1 - i : i - part.begin);
     const double center = (i + 0.5) * step;
-    first[slot] = std::max(int32_t(center - support + 0.5), 0);
-    size[slot] = std::min(int32_t(center + support + 0.5), in) - first[slot];
-    pairs = std::max(pairs, (size[slot] + 1) / 2);
+    const int32_t begin = std::max(int32_t(center - support + 0.5), 0);
+    const int32_t count = std::min(int32_t(center + support + 0.5), in) - begin;
+    first[slot] = begin;
+    size[slot] = count;
+    most = std::max(most, count);
+    double sum = 0.0;
+    for (int32_t t = 0; t < count; ++t)
+      sum += exact_[t] = evaluate(filter, (t + begin - center + 0.5) * inverse);
+    int32_t* weights = weights_.data() + slot * stride_;
+    for (int32_t t = 0; t < count; ++t)
+      weights[t] = quantise(sum != 0.0 ? exact_[t] / sum : exact_[t]);
   }
-  weights_.assign(padded * size_t(pairs), {});
-  exact_.resize(size_t(pairs) * 2);
-
-  const auto weigh =
-      filter == Filter::bilinear ? &weigh_with<Filter::bilinear> : &weigh_with<Filter::bicubic>;
-  for (int32_t i = part.begin; i < part.end; ++i) {
-    const int32_t slot = slot_of(i);
-    const double sum = weigh(exact_.data(), first[slot], size[slot], (i + 0.5) * step, scale);
-    WeightPair* weights = weights_.data() + size_t(slot) * size_t(pairs);
-    for (int32_t t = 0; t < size[slot]; ++t) {
-      const int32_t weight = quantise(sum != 0.0 ? exact_[t] / sum : exact_[t]);
-      const int16_t low = int16_t(weight);
-      weights[t / 2].low[t % 2] = low;
-      weights[t / 2].high[t % 2] = int16_t((weight - low) >> 16);
-    }
-  }
+  std::fill(first.begin() + outputs, first.end(), first[outputs - 1]);
 }
 
-Range Taps::sources() const {
-  Range range{first[0], first[0] + size[0]};
-  for (int32_t i = 1; i < outputs; ++i) {
-    range.begin = std::min(range.begin, first[i]);
-    range.end = std::max(range.end, first[i] + size[i]);
-  }
-  return range;
-}
-
-void Taps::shift(int32_t begin) {
-  for (int32_t i = 0; i < outputs; ++i) first[i] -= begin;
+Range Taps::take_sources() {
+  const int32_t last = outputs - 1, begin = std::min(first[0], first[last]);
+  const int32_t end = std::max(first[0] + size[0], first[last] + size[last]);
+  for (int32_t& source : first) source -= begin;
+  return {begin, end};
 }
 
 }  // namespace penstock

@@ -19,37 +19,28 @@ struct Range {
 // Weights are Pillow's, to the last bit: fixed point with this many bits behind the point.
 constexpr int kWeightBits = 22;
 
-// Two weights, each as high * 65536 + low: the form in which 16-bit instructions can use them.
-struct WeightPair {
-  int16_t low[2], high[2];
-
-  int32_t weight(int which) const { return high[which] * 65536 + low[which]; }
-};
-
 // One axis of a resize. Output i is the sum over t < size[i] of weight t * source[first[i] + t].
-// Every output has `pairs` pairs of weights; those past its size are zero. After the last output
-// come outputs of size 0, up to a multiple of four.
+// Every output has as many weights, a multiple of eight; those past its size are zero. After the
+// last output come others of size 0, up to a multiple of kLineUnit, with the same `first`.
 struct Taps {
   std::vector<int32_t> first, size;
   int32_t outputs = 0;
-  int32_t pairs = 0;
+  int32_t most = 0;  // the largest size
 
   // Those of the outputs `part` of a resize from `in` to `out` pixels, counted from the first of
   // them. With `reversed` they come last first. Memory is reused.
   void build(int32_t in, int32_t out, Range part, Filter filter, bool reversed);
 
-  // The sources that any output needs.
-  Range sources() const;
+  // The sources that any output needs; from now on they are counted from the first of them.
+  Range take_sources();
 
-  // Counts sources from `begin` on.
-  void shift(int32_t begin);
-
-  const WeightPair* weights_of(int32_t output) const {
-    return weights_.data() + size_t(output) * size_t(pairs);
+  const int32_t* weights_of(int32_t output) const {
+    return weights_.data() + size_t(output) * stride_;
   }
 
  private:
-  std::vector<WeightPair> weights_;
+  size_t stride_ = 0;
+  std::vector<int32_t> weights_;
   std::vector<double> exact_;  // weights of one output
 };
 

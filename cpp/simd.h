@@ -1,9 +1,13 @@
 // Which instructions the hot loops use. Every variant gives the same bits.
 #pragma once
 
+#include <cstddef>
+
 #if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
 #define PENSTOCK_AVX2 1
 #define PENSTOCK_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
+#define AVX2_INLINE PENSTOCK_TARGET_AVX2 inline __attribute__((always_inline))
 #else
 #define PENSTOCK_AVX2 0
 #endif
@@ -12,6 +16,24 @@ namespace penstock {
 
 // How many bytes the hot loops may read past the end of a row, and write where they say so.
 constexpr int kRowPadding = 64;
+
+// Bytes that the hot loops over planar lines work on at once: no line ends in the middle of them.
+constexpr size_t kLineUnit = 32;
+
+#if PENSTOCK_AVX2
+AVX2_INLINE __m256i load_bytes(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+
+AVX2_INLINE __m256i load_lanes(const void* lower, const void* upper) {
+  return _mm256_set_m128i(_mm_loadu_si128(static_cast<const __m128i*>(upper)),
+                          _mm_loadu_si128(static_cast<const __m128i*>(lower)));
+}
+
+AVX2_INLINE void store_bytes(void* to, __m256i bytes) {
+  _mm256_storeu_si256(static_cast<__m256i*>(to), bytes);
+}
+#endif
 
 // True when the CPU has AVX2 and BMI2 and the portable path is not forced.
 bool use_avx2();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../cpp/crc32c.h"
+#include "../cpp/interleave.h"
 #include "../cpp/jpeg.h"
 #include "../cpp/jpeg_headers.h"
 #include "../cpp/simd.h"
@@ -35,8 +36,13 @@ Status decode(Bytes jpeg, Box box, const std::vector<uint8_t>& seek, std::vector
   static penstock::JpegDecoder decoder;  // used again and again, as a thread does
   const Status opened = decoder.open(jpeg);
   if (opened != Status::ok) return opened;
-  out.assign(size_t(box.width) * size_t(box.height) * 3, 0);  // exact, so that ASan guards its end
-  return decoder.decode(box, {seek.data(), seek.size()}, out.data(), size_t(box.width) * 3);
+  penstock::Planar planar{nullptr, box.width, box.height, decoder.channels()};
+  std::vector<uint8_t> lines(planar.stride() * size_t(box.height));  // exact: ASan guards its end
+  planar.data = lines.data();
+  const Status decoded = decoder.decode(box, {seek.data(), seek.size()}, planar);
+  out.assign(size_t(box.width) * size_t(box.height) * 3, 0);
+  penstock::interleave(planar, out.data(), size_t(box.width) * 3);
+  return decoded;
 }
 
 int32_t scale(uint8_t fraction, int32_t size) { return int32_t(int64_t(fraction) * size / 256); }
