@@ -41,12 +41,12 @@ void rows_portable(const RowPair* window, int32_t pairs, uint8_t* out, size_t by
 // bits are enough: all is exact modulo a power of two, and Pillow's sum fits into 32 bits.
 // A weight is at most a little above 1, so its high fits into a byte, and `pmaddubsw`, which
 // multiplies bytes, does not saturate: |high| + |high'| is below 128.
+int16_t high_of(int32_t weight) { return int16_t((weight + 0x8000) >> 16); }
 int32_t low_pair(const int32_t* weights) {
   return int32_t(uint16_t(weights[0]) | uint32_t(weights[1]) << 16);
 }
 int16_t high_pair(const int32_t* weights) {
-  const int32_t first = (weights[0] + 0x8000) >> 16, second = (weights[1] + 0x8000) >> 16;
-  return int16_t((first & 0xFF) | second * 256);
+  return int16_t((high_of(weights[0]) & 0xFF) | high_of(weights[1]) * 256);
 }
 
 #if PENSTOCK_AVX2
@@ -123,31 +123,33 @@ PENSTOCK_TARGET_AVX2 void columns_avx2(const ColumnPass& pass, const Planar& in,
   }
 }
 
+using Kernel = decltype(&columns_portable);
 template <int Loads>
-constexpr decltype(&columns_avx2<1, 0>) by_pairs[] = {
-    columns_avx2<Loads, 0>, columns_avx2<Loads, 1>, columns_avx2<Loads, 2>, columns_avx2<Loads, 3>};
+constexpr Kernel by_pairs[] = {columns_avx2<Loads, 0>, columns_avx2<Loads, 1>,
+                               columns_avx2<Loads, 2>, columns_avx2<Loads, 3>};
 
-// For sources that lie far apart: eight taps of four outputs at a time, with 32-bit products.
+// For sources that lie far apart: 16 taps of an output at a time. Line by line: there is much to
+// read, which comes from far away. Steps may be known to the compiler.
+template <int Steps>
 PENSTOCK_TARGET_AVX2 void columns_wide(const ColumnPass& pass, const Planar& in,
                                        const Planar& out) {
-  const int32_t most = pass.taps->most;
-  const size_t in_line = in.line(), out_line = out.line();
-  for (int32_t x = 0; x < out.width; x += 4) {
-    const uint8_t* from[4];
-    const int32_t* weights[4];
-    for (int32_t i = 0; i < 4; ++i) {
-      from[i] = in.data + pass.taps->first[x + i];
-      weights[i] = pass.taps->weights_of(x + i);
-    }
-    uint8_t* to = out.data + x;
-    for (int32_t lines = in.height * in.channels; lines > 0; --lines, to += out_line) {
-      __m256i sums[4] = {};
-      for (int32_t t = 0; t < most; t += 8)
-        for (int i = 0; i < 4; ++i) {
-          const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from[i] + t));
-          sums[i] = _mm256_add_epi32(
-              sums[i], _mm256_mullo_epi32(_mm256_cvtepu8_epi32(bytes), load_bytes(weights[i] + t)));
+  const size_t steps = Steps ? Steps : pass.steps();
+  const int32_t* const first = pass.taps->first.data();
+  for (size_t line = 0; line < size_t(in.height * in.channels); ++line) {
+    const uint8_t* const from = in.data + line * in.line();
+    uint8_t* const to = out.data + line * out.line();
+    const ColumnPass::Sixteen* by = pass.wide.data();
+    for (size_t x = 0; x < size_t(out.width); x += 4) {
+      __m256i sums[4];
+      for (size_t i = 0; i < 4; ++i) {
+        __m256i low = _mm256_setzero_si256(), high = low;
+        for (size_t t = 0; t < steps; ++t, ++by) {
+          const __m256i bytes = load_wide(from + first[x + i] + t * 16);
+          low = _mm256_add_epi32(low, _mm256_madd_epi16(bytes, load_bytes(by->low)));
+          high = _mm256_add_epi32(high, _mm256_madd_epi16(bytes, load_bytes(by->high)));
         }
+        sums[i] = _mm256_add_epi32(low, _mm256_slli_epi32(high, 16));
+      }
       const __m256i halves = _mm256_hadd_epi32(_mm256_hadd_epi32(sums[0], sums[1]),
                                                _mm256_hadd_epi32(sums[2], sums[3]));
       const __m128i sum =
@@ -155,11 +157,12 @@ PENSTOCK_TARGET_AVX2 void columns_wide(const ColumnPass& pass, const Planar& in,
       __m128i levels = _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(kHalf)), kWeightBits);
       levels = _mm_packs_epi32(levels, levels);
       const int32_t packed = _mm_cvtsi128_si32(_mm_packus_epi16(levels, levels));
-      std::memcpy(to, &packed, 4);
-      for (auto& source : from) source += in_line;
+      std::memcpy(to + x, &packed, 4);
     }
   }
 }
+
+constexpr Kernel by_steps[] = {columns_wide<0>, columns_wide<1>, columns_wide<2>, columns_wide<3>};
 
 // With a count of Pairs that the compiler knows, rows and weights stay in registers.
 template <int Pairs>
@@ -201,9 +204,25 @@ void ColumnPass::prepare(const Taps& taps_to_use) {
   pairs = (taps->most + 1) / 2;
   const int32_t known = pairs < 4 ? pairs : 0;
   const int32_t loads = count_loads(taps->first, known ? known * 2 : 2);
-  kernel_ = loads == 1 ? by_pairs<1>[known] : loads == 2 ? by_pairs<2>[known] : columns_wide;
-  if (loads <= 2) arrange(loads);
+  if (loads > 2) {
+    kernel_ = by_steps[steps() < 4 ? steps() : 0];
+    arrange_wide();
+  } else {
+    kernel_ = loads == 1 ? by_pairs<1>[known] : by_pairs<2>[known];
+    arrange(loads);
+  }
 #endif
+}
+
+void ColumnPass::arrange_wide() {
+  wide.assign(taps->first.size() * steps(), {});
+  for (int32_t x = 0; x < taps->outputs; ++x)
+    for (int32_t t = 0; t < taps->size[x]; ++t) {
+      const int32_t weight = taps->weights_of(x)[t];
+      Sixteen& to = wide[size_t(x) * steps() + size_t(t) / 16];
+      to.low[t % 16] = int16_t(weight);
+      to.high[t % 16] = high_of(weight);
+    }
 }
 
 // Puts the weights into the order of the registers.

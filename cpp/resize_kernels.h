@@ -32,13 +32,21 @@ class ColumnPass {
     int32_t low[2][2][8];  // [register][odd]
   };
 
+  // Weights of one output whose sources lie far from those of its neighbours.
+  struct Sixteen {
+    int16_t low[16], high[16];
+  };
+
   const Taps* taps = nullptr;
   int32_t pairs = 0;
   std::vector<Block> blocks;
   std::vector<Pair> weights;  // `pairs` a block
+  std::vector<Sixteen> wide;  // steps() an output
+  size_t steps() const { return (size_t(taps->most) + 15) / 16; }
 
  private:
   void arrange(int32_t loads);
+  void arrange_wide();
 
   void (*kernel_)(const ColumnPass&, const Planar& in, const Planar& out) = nullptr;
 };

@@ -30,7 +30,7 @@ void Taps::build(int32_t in, int32_t out, Range part, Filter filter, bool revers
   outputs = part.size();
   most = 0;
   const size_t padded = (size_t(outputs) + kLineUnit - 1) / kLineUnit * kLineUnit;
-  stride_ = (size_t(std::min(int32_t(support * 2) + 2, in)) + 7) / 8 * 8;
+  stride_ = size_t(std::min(int32_t(support * 2) + 2, in)) + 1;
   first.resize(padded);
   size.assign(padded, 0);
   weights_.assign(padded * stride_, 0);

@@ -20,7 +20,7 @@ struct Range {
 constexpr int kWeightBits = 22;
 
 // One axis of a resize. Output i is the sum over t < size[i] of weight t * source[first[i] + t].
-// Every output has as many weights, a multiple of eight; those past its size are zero. After the
+// All have room for one weight more than the largest size; those past its size are zero. After the
 // last output come others of size 0, up to a multiple of kLineUnit, with the same `first`.
 struct Taps {
   std::vector<int32_t> first, size;

@@ -30,6 +30,11 @@ AVX2_INLINE __m256i load_lanes(const void* lower, const void* upper) {
                           _mm_loadu_si128(static_cast<const __m128i*>(lower)));
 }
 
+// 16 bytes, in 16 bits each.
+AVX2_INLINE __m256i load_wide(const void* from) {
+  return _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+}
+
 AVX2_INLINE void store_bytes(void* to, __m256i bytes) {
   _mm256_storeu_si256(static_cast<__m256i*>(to), bytes);
 }
