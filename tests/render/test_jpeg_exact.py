@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from images import encode
-from jpegs import BAD_BOX, OK, UNSUPPORTED, decode_with_pillow, make_multiscan
+from jpegs import BAD_BOX, CORRUPT, OK, UNSUPPORTED, decode_with_pillow, make_multiscan
 from penstock import _core
 
 SIZES = [(1, 1), (1, 40), (40, 1), (2, 2), (7, 9), (8, 8), (17, 33), (33, 17), (64, 48), (101, 67)]
@@ -120,6 +120,19 @@ def test_restart_intervals_in_rows(rows: int) -> None:
 
 def test_optimised_tables() -> None:
     check(encode(200, 300, optimize=True, quality=95))
+
+
+def test_huffman_tables_are_those_of_the_picture_and_not_of_the_one_before() -> None:
+    pictures = [encode(40, 40, seed, optimize=seed > 0) for seed in range(3)]
+    damaged = bytearray(pictures[0])
+    counts = damaged.index(b"\xff\xc4") + 5
+    # As many codes, but two of two bits where there is room for one: found when a part is built.
+    damaged[counts : counts + 16] = bytes([1, 2, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0])
+    for data in [*pictures, pictures[0], bytes(damaged), *pictures, *pictures[::-1]]:
+        status, pixels = _core.decode_jpeg(data)
+        assert status == (OK if data in pictures else CORRUPT)
+        if status == OK:
+            np.testing.assert_array_equal(pixels, decode_with_pillow(data))
 
 
 def test_rgb_without_colour_transform(simd: str) -> None:
