@@ -85,6 +85,8 @@ def test_any_box_to_any_size_equals_pillow(data):
         ((100, 224), (224, 224)),
         ((333, 500), (224, 224)),
         ((401, 468), (223, 225)),
+        # About so many taps an output.
+        *[((6, taps * 19), (5, 38)) for taps in (2, 3, 5, 7, 8, 15, 16, 23, 33, 50, 70)],
     ],
 )
 def test_odd_and_usual_sizes_equal_pillow(source, size, resample, simd):
