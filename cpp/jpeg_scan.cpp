@@ -5,8 +5,11 @@
 
 namespace penstock {
 
+constexpr size_t kKeptStream = 16 << 20;  // a giant's memory is given back
+
 Status ScanDecoder::begin(Bytes jpeg, const Headers& headers) {
   const Scan& scan = headers.scan;
+  stream_.trim(kKeptStream);
   jpeg_ = jpeg;
   start_ = scan.data;
   restart_interval_ = headers.restart_interval;

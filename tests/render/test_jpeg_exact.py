@@ -139,6 +139,16 @@ def test_rgb_without_colour_transform(simd: str) -> None:
     check(encode(50, 75, keep_rgb=True))
 
 
+def test_every_pair_of_chroma_has_its_colour(simd: str) -> None:
+    level = np.repeat(np.arange(256, dtype=np.uint8), 8)
+    planes = np.broadcast_arrays(np.uint8(100), level[None, :], level[:, None])
+    out = io.BytesIO()
+    Image.fromarray(np.stack(planes, -1), "YCbCr").save(out, "JPEG", quality=100, subsampling=0)
+    status, pixels = _core.decode_jpeg(out.getvalue())
+    assert status == OK
+    np.testing.assert_array_equal(pixels, decode_with_pillow(out.getvalue()))
+
+
 def test_extreme_coefficients_wrap_as_in_libjpeg_turbo(simd: str) -> None:
     """Tables of 16 bits make products that no SIMD decoder can hold: all wrap alike."""
     base = bytearray(encode(64, 64, quality=50, mode="L"))
