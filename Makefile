@@ -12,7 +12,7 @@ help:
 	@echo "make demo    generate photos, pack them, verify, read back, compare with loose files"
 	@echo "make test    lint and the whole test suite, on the installed wheel"
 	@echo "make lint    ruff, mypy and clang-format;  make format  to rewrite"
-	@echo "make fuzz    decode damaged JPEGs under ASan and UBSan for FUZZ_SECONDS=60"
+	@echo "make fuzz    decode damaged JPEGs under ASan and UBSan for FUZZ_SECONDS=60, then resize as much"
 	@echo "make bench   run every benchmark and write docs/benchmarks.md;  BENCH=--quick  for one round"
 	@echo "make bench-peers   install the large ones to compare with: DALI, tf.data, SPDL, LitData, MosaicML Streaming"
 	@echo "make clean   remove the environment and everything built"
@@ -59,6 +59,8 @@ else
 	$(CXX) $(FUZZ_FLAGS) fuzz/fuzz_jpeg.cpp fuzz/mutate.cpp $(FUZZ_CORE) -o build/fuzz/jpeg
 	cd build/fuzz && ./jpeg ../../fuzz/corpus $(FUZZ_SECONDS)
 endif
+	$(CXX) $(FUZZ_FLAGS) fuzz/stress_resize.cpp $(FUZZ_CORE) -o build/fuzz/resize
+	build/fuzz/resize $$(date +%s) $$((50 * $(FUZZ_SECONDS)))
 
 install: $(VENV)/.package
 
