@@ -71,7 +71,7 @@ class ScanDecoder {
   int part_count_ = 0;
   std::array<ScanPart, kMaxComponents> parts_;
   McuLayout layout_;
-  // Kept from one picture to the next: most of those in a data set have the same tables.
+  // Kept from one picture to the next: those that one program wrote often have the same tables.
   std::array<Built<DcTable>, 4> dc_;
   std::array<Built<AcTable>, 4> ac_;
   Buffer<uint8_t> stream_;
