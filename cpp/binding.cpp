@@ -99,7 +99,7 @@ nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle s
         penstock::Planar::reserve(memory, where.width, where.height, decoder.channels());
     status = decoder.decode(where, {table.data(), table.size()}, planar);
     if (status == Status::ok) penstock::interleave(planar, pixels.get(), stride);
-    memory.trim(64 << 20);
+    memory.trim(64 << 20);  // a giant's memory is given back
   }
   if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
   nb::capsule owner(pixels.get(), [](void* p) noexcept { delete[] static_cast<uint8_t*>(p); });
