@@ -29,6 +29,13 @@ from penstock.torch import Loader
 def main() -> None:
     args = parse_arguments()
     device = start_process(args)
+    run(args, device)
+    if dist.is_initialized():
+        # Only now that the model is gone: as the last owner of gloo's group, it can wait for itself for ever.
+        dist.destroy_process_group()
+
+
+def run(args: argparse.Namespace, device: torch.device) -> None:
     train, val = make_loaders(args, device)
     model = make_model(args, device)
     optimizer = torch.optim.SGD(
@@ -48,8 +55,6 @@ def main() -> None:
         train_epoch(train, model, optimizer, scaler, args, device, state)
         validate(val, model, args, device)
         save_checkpoint(args.checkpoint, state)
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -19,9 +19,10 @@ from trees import make_folder
 pytest.importorskip("torch")
 
 ROOT = Path(__file__).resolve().parents[2]
-# torchvision's operators have no CPU build here; and what each rank is given is written down.
+# torchvision's operators have no CPU build here; what each rank is given is written down; one that hangs says where.
 LAUNCH = f"""
-import json, os, runpy, sys, torch
+import faulthandler, json, os, runpy, sys, torch
+faulthandler.dump_traceback_later(90, exit=True)
 torch.set_num_threads(1)
 for name in ("nms", "qnms"):
     torch.library.define(f"torchvision::{{name}}", "(Tensor a, Tensor b, float c) -> Tensor")
