@@ -143,7 +143,7 @@ Status JpegDecoder::State::decode_one_scan(Box box, Region region, Bytes seek_by
                                            const Planar& out) {
   const Status begun = scan.begin(jpeg, headers);
   if (begun != Status::ok) return begun;
-  if (read_seek(seek_bytes, jpeg, headers, seek)) {
+  if (read_seek(seek_bytes, jpeg, headers, region.top, region.bottom, seek)) {
     if (decode_strips(box, region, true, out) == Status::ok) return Status::ok;
     coefficients.clear();  // then without the table
   }
@@ -230,22 +230,16 @@ Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek) {
   Headers headers;
   Status status = parser.open(jpeg, headers);
   if (status != Status::ok) return status;
+  if (!can_seek(headers) || too_small_to_seek(jpeg, headers)) return Status::ok;
   static thread_local ScanDecoder scan;  // keeps its tables and scratch memory
-  int32_t step = choose_step(jpeg, headers);
-  if (step == 0) return Status::ok;
+  SeekTable finest;
+  finest.set_step(headers.mcu_cols, kFinestStep);
   status = scan.begin(jpeg, headers);
-  SeekTable table;
-  table.set_step(headers.mcu_cols, step);
-  if (status == Status::ok) status = scan.find_entries(table);
+  if (status == Status::ok) status = scan.find_entries(finest);
   if (status == Status::ok) status = check_end(jpeg, scan.end(), true);
   if (status != Status::ok) return status;
-  write_seek(table, jpeg, headers, seek);
-  // The step was chosen by what entries take on average: where they take more, halve their number.
-  while (seek.size() > seek_budget(jpeg) && table.per_row > 1) {
-    thin_out(table, headers);
-    write_seek(table, jpeg, headers, seek);
-  }
-  if (seek.size() > seek_budget(jpeg)) seek.clear();
+  for (int32_t step = kFinestStep; step < headers.mcu_cols + kFinestStep; step += kFinestStep)
+    if (write_seek(thin_out(finest, headers, step), jpeg, headers, seek_budget(jpeg), seek)) break;
   return Status::ok;
 }
 

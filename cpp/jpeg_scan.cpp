@@ -119,11 +119,11 @@ Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficien
 // compared.
 bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
                           int16_t* coefficients, uint8_t*& stream) {
-  const int32_t stop = divide_up(columns.right, table.step);
-  const int32_t reached = columns.right == mcu_cols_ ? stop : columns.right / table.step;
+  const int32_t stop = table.find(columns.right - 1) + 1;
+  const int32_t reached = columns.right == mcu_cols_ ? stop : table.find(columns.right);
   const size_t base = size_t(row) * table.per_row;
   const size_t row_span = spans_.size();
-  for (int32_t i = columns.left / table.step, end; i < stop; i = end) {
+  for (int32_t i = table.find(columns.left), end; i < stop; i = end) {
     end = i < reached ? reached : stop;
     const SeekEntry& entry = table.entries[base + i];
     const bool has_next = base + end < table.entries.size();
@@ -136,8 +136,8 @@ bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
     span.data = stream;
     span.bit = entry.bit & 7;
     std::copy_n(entry.predictors, kMaxComponents, span.predictors);
-    span.skip = std::max(columns.left - i * table.step, 0);
-    span.keep = std::min(end * table.step, columns.right) - i * table.step - span.skip;
+    span.skip = std::max(columns.left - table.column(i), 0);
+    span.keep = std::min(table.column(end), columns.right) - table.column(i) - span.skip;
     span.coefficients = coefficients;
     stream += part.written;
     coefficients += size_t(span.keep) * layout_.count * kBlockSize;
@@ -188,12 +188,13 @@ Status ScanDecoder::find_entries(SeekTable& table) {
   begin_sequential();
   table.entries.clear();
   for (int32_t row = 0; row < mcu_rows_ && status == Status::ok; ++row)
-    for (int32_t col = 0; col < mcu_cols_ && status == Status::ok; col += table.step) {
+    for (int32_t i = 0; i < table.per_row && status == Status::ok; ++i) {
       SeekEntry entry;
       entry.bit = span_.bit;
       std::copy_n(span_.predictors, kMaxComponents, entry.predictors);
       table.entries.push_back(entry);
-      status = decode_mcus(std::min(table.step, mcu_cols_ - col), 0, nullptr);
+      const int32_t end = std::min(table.column(i + 1), mcu_cols_);
+      status = decode_mcus(end - table.column(i), 0, nullptr);
     }
   if (status == Status::ok) restore_stuffing(table);
   return status;

@@ -100,3 +100,50 @@ def test_a_forged_table_never_crashes(at: int, change: int) -> None:
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 20, len(SEEK) - 1])
 def test_a_cut_table_is_ignored(size: int) -> None:
     np.testing.assert_array_equal(decode_box(PICTURE, SEEK[:size]), expected_box(PIXELS))
+
+
+def read_as_documented(
+    seek: bytes, columns: int, components: int
+) -> tuple[list[int], list[list[int]]]:
+    """The columns that have entries, and of each entry but the first its distance and predictors (docs/format.md)."""
+    step, widths = int.from_bytes(seek[4:6], "little"), seek[6 : 7 + components]
+    half = -(-columns // 2)
+    chosen = [*range(0, half, step)]
+    chosen += [column for column in range(half, columns) if column % (4 * step) == 0]
+    packed, numbers = int.from_bytes(seek[7 + components : -4], "little"), []
+    for _ in range(8 * (len(seek) - 11 - components) // sum(widths)):
+        numbers.append([])
+        for width in widths:
+            numbers[-1].append(packed & ((1 << width) - 1))
+            packed >>= width
+    assert packed == 0
+    return chosen, numbers
+
+
+def test_a_table_is_as_documented() -> None:
+    """At quality 100 a grey block's DC is its sum over 8, and so is the predictor of the block behind it."""
+    data = encode(160, 488, quality=100, mode="L")
+    seek = _core.build_seek(data)[1]
+    assert int.from_bytes(seek[:4], "little") == len(data)
+    columns, numbers = read_as_documented(seek, 61, 1)
+    assert columns[-1] >= 31 and len(columns) * 20 == len(numbers) + 1
+    blocks = decode_with_pillow(data)[..., 0].reshape(20, 8, 61, 8).astype(int) - 128
+    levels = np.concatenate([[0], blocks.sum((1, 3)).ravel() / 8])
+    before = [levels[row * 61 + column] for row in range(20) for column in columns][1:]
+    read = np.array([number for _, number in numbers], np.uint32)
+    width = seek[7]
+    signed = (read << (32 - width)).view(np.int32) >> (32 - width)
+    np.testing.assert_allclose(signed, before, atol=2)
+    assert np.ptp(signed) > 100
+    assert sum(distance for distance, _ in numbers) < 8 * len(data)
+
+
+@pytest.mark.parametrize("left", [*range(0, 240, 9)])
+def test_every_column_is_reached_through_its_entry(left: int) -> None:
+    """Damage in the first row: boxes below it are right only if they begin at an entry, wherever they lie."""
+    data = bytearray(PICTURE)
+    scan = data.index(b"\xff\xda")
+    data[scan + 20 : scan + 22] = b"\xff\xe5"
+    status, pixels = _core.decode_jpeg(bytes(data), (left, 83, 240 - left, 60), SEEK)
+    assert status == OK
+    np.testing.assert_array_equal(pixels, PIXELS[83:143, left:])
