@@ -30,10 +30,8 @@ from cpu import cpu_seconds
 from photos import unpack_photos
 
 import penstock
-from penstock.read.layout import Layout
 from penstock.render import render_batch
 from penstock.serve.epochs import Position
-from penstock.serve.recipe import Draw
 from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
 from penstock.workbench.torchvision_side import import_torchvision
 
@@ -48,39 +46,32 @@ def make_loader(path: Path) -> penstock.Loader:
 def render_alone(path: Path) -> Callable[[], int]:
     """Renders the same epoch from bytes in memory, into memory that is kept: what the loader cannot beat."""
     loader = make_loader(path)
-    plan, layout = loader._epochs.plan(Position(0, 0)), loader._epochs.layout
-    recipe, columns = loader._pipeline.recipe, layout.columns
-    runs = [_read_run(layout, run) for run in range(len(layout.runs) - 1)]
+    plan, layout, renderer = (
+        loader._epochs.plan(Position(0, 0)),
+        loader._epochs.layout,
+        loader._renderer(0),
+    )
+    runs = {
+        run: layout.read_run(run, np.empty(size, np.uint8))
+        for run, size in enumerate(layout.sizes.tolist())
+    }
+    steps = [plan.step(number) for number in range(len(plan))]
+    batches = []
+    for number, (step, drawn) in enumerate(zip(steps, renderer.draw(steps), strict=True)):
+        needed = {run: runs[run] for run in np.unique(layout.runs_of(step.rows)).tolist()}
+        batches.append(renderer.prepare(number, step, drawn, needed))
     out = np.empty((BATCH, 224, 224, 3), np.uint8)
 
     def run() -> int:
-        for number in range(len(plan)):
-            step = plan.step(number)
-            rows = step.rows
-            drawn = recipe.draw(Draw(0, 0, step.draws), columns.height[rows], columns.width[rows])
-            images, seeks = [], []
-            for row, run in zip(rows.tolist(), layout.runs_of(rows).tolist(), strict=True):
-                data, tables = runs[run]
-                place = int(layout.places[row])
-                images.append(data[place : place + int(columns.image.size[row])])
-                seeks.append(tables.table(row - int(layout.runs[run])))
+        for batch in batches:
+            boxes, flips = batch.drawn.boxes, batch.drawn.flips
+            into = out[: len(boxes)]
             render_batch(
-                images,
-                drawn.boxes,
-                recipe.size,
-                flips=drawn.flips,
-                seeks=seeks,
-                out=out[: len(rows)],
-                threads=2,
+                batch.images, boxes, (224, 224), flips=flips, seeks=batch.seeks, out=into, threads=2
             )
-        return len(columns)
+        return len(layout.columns)
 
     return run
-
-
-def _read_run(layout: Layout, run: int) -> tuple[np.ndarray, object]:
-    memory = np.empty(int(layout.sizes[run]), np.uint8)
-    return memory, layout.read_run(run, memory).seeks
 
 
 def load(path: Path) -> Callable[[], int]:

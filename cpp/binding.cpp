@@ -146,7 +146,7 @@ template <typename T, typename Shape>
 using Array = nb::ndarray<const T, Shape, nb::c_contig, nb::device::cpu>;
 template <typename T, typename Shape>
 using OptionalArray = std::optional<Array<T, Shape>>;
-using Spans = OptionalArray<int64_t, nb::shape<-1, 2>>;
+using Spans = OptionalArray<int64_t, nb::shape<-1, 3>>;
 using Boxes = Array<int32_t, nb::shape<-1, 4>>;
 using Windows = OptionalArray<int32_t, nb::shape<-1, 4>>;
 using Flips = OptionalArray<bool, nb::shape<-1>>;
@@ -166,23 +166,23 @@ const T* data_of(const OptionalArray<T, Shape>& array, size_t count, const char*
   return array ? array->data() : nullptr;
 }
 
-// The bytes of every sample: each in a buffer of its own, or all in one, at (offset, size).
+// The bytes of every sample: each in a buffer of its own, or at (number of a buffer, offset, size).
 class Inputs {
  public:
   Inputs(const nb::list& objects, const Spans& spans, size_t count) {
     for (nb::handle object : objects) buffers_.emplace_back(object);
-    require(spans ? buffers_.size() == 1 && spans->shape(0) == count : buffers_.size() == count,
+    require((spans ? spans->shape(0) : buffers_.size()) == count,
             "images and seeks: there must be one for each box");
     for (const Buffer& buffer : buffers_)
       require(buffer.is_encoded() || (!spans && buffer.is_picture()),
               "images: each must be encoded bytes, or pixels as uint8[height, width, 3]");
     if (!spans) return;
-    const int64_t size = int64_t(buffers_[0].size());
-    for (size_t i = 0; i < count; ++i) {
-      const int64_t offset = spans->data()[i * 2], length = spans->data()[i * 2 + 1];
-      require(offset >= 0 && length >= 0 && offset <= size && length <= size - offset,
-              "images and seeks: an offset and size reach outside the buffer");
-      parts_.push_back({buffers_[0].data() + offset, size_t(length)});
+    for (const int64_t* span = spans->data(); parts_.size() < count; span += 3) {
+      const auto number = uint64_t(span[0]), offset = uint64_t(span[1]), size = uint64_t(span[2]);
+      require(number < buffers_.size() && offset <= buffers_[number].size() &&
+                  size <= buffers_[number].size() - offset,
+              "images and seeks: a sample lies in no buffer, or reaches outside of it");
+      parts_.push_back({buffers_[number].data() + offset, size});
     }
   }
 

@@ -127,6 +127,25 @@ def test_an_arena_gives_what_its_samples_give(batch):
     np.testing.assert_array_equal(out, expected)
 
 
+def test_samples_may_lie_in_several_buffers(batch):
+    images, boxes, flips, seeks = batch
+    expected, _ = render_batch(images, boxes, (20, 20), flips=flips)
+    numbers = np.arange(len(images)) % 3
+    arenas = []
+    for parts in (images, seeks):
+        buffers = [bytearray(), bytearray(), bytearray()]
+        offsets = []
+        for number, part in zip(numbers, parts, strict=True):
+            offsets.append(len(buffers[number]))
+            buffers[number] += part
+        sizes = np.array([len(part) for part in parts])
+        arenas.append(Arena(buffers, np.array(offsets), sizes, numbers))
+    assert [bytes(data) for data in arenas[0]] == [bytes(image) for image in images]
+    out, status = render_batch(arenas[0], boxes, (20, 20), flips=flips, seeks=arenas[1])
+    assert not status.any()
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_any_buffer_will_do(batch):
     images, boxes, _, _ = batch
     expected, _ = render_batch(images, boxes, (20, 20))
@@ -201,6 +220,9 @@ BOX = (0, 0, 6, 6)
         ("images", {"images": [PIXELS[:0].copy()]}),
         ("images", {"images": Arena(b"abc", np.array([1]), np.array([3]))}),
         ("images", {"images": Arena(b"abc", np.array([-1]), np.array([1]))}),
+        ("images", {"images": Arena(b"abc", np.array([1]), np.array([-1]))}),
+        ("images", {"images": Arena([b"abc"], np.array([0]), np.array([1]), np.array([1]))}),
+        ("images", {"images": Arena([b"abc"], np.array([0]), np.array([1]), np.array([-1]))}),
         ("seeks", {"seeks": [b"", b""]}),
         ("size", {"size": (0, 5)}),
         ("size", {"size": (5, 70000)}),
@@ -221,6 +243,8 @@ def test_an_argument_that_makes_no_sense_is_named(name, change):
 def test_an_arena_whose_lists_differ_in_length_is_refused():
     with pytest.raises(ValueError, match="offsets and sizes"):
         Arena(b"abc", np.array([0, 1]), np.array([1]))
+    with pytest.raises(ValueError, match="numbers"):
+        Arena([b"abc"], np.array([0, 1]), np.array([1, 1]), np.array([0]))
 
 
 def test_two_threads_may_render_at_once(batch):

@@ -36,7 +36,7 @@ class Run:
     """The bytes of a run in memory, the seek tables of its rows, and why the files of some could not be read."""
 
     data: NDArray[np.uint8]
-    seeks: SeekTables | None
+    seeks: SeekTables
     lost: Mapping[int, str]
 
 
@@ -111,7 +111,7 @@ class Layout:
         else:
             self._read_stretch(start, stop, memory[: self.sizes[run]])
         seeks = self._seeks.read(part.index, part.seek, start - part.start, stop - part.start)
-        return Run(memory, seeks, lost)
+        return Run(memory, seeks or SeekTables.make_empty(stop - start), lost)
 
     def _read_files(self, start: int, stop: int, memory: NDArray[np.uint8]) -> Mapping[int, str]:
         """Each row from a file of its own; why those that could not be read were not."""

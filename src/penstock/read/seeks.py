@@ -17,6 +17,10 @@ class SeekTables(NamedTuple):
     data: NDArray[np.uint8]
     bounds: NDArray[np.int64]
 
+    @classmethod
+    def make_empty(cls, count: int) -> SeekTables:
+        return cls(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64))
+
     def table(self, i: int) -> memoryview:
         return self.data.data[self.bounds[i] : self.bounds[i + 1]]
 

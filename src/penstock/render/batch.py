@@ -127,18 +127,13 @@ class _Request:
             render_row(row)
 
     def _take(self, rows: slice, pixels: NDArray[np.uint8]) -> _Request:
-        color = self.color
         return _Request(
             images=Inputs([np.ascontiguousarray(pixels)]),
             seeks=None,
             boxes=self.boxes[rows],
             windows=None if self.windows is None else self.windows[rows],
             flips=None if self.flips is None else self.flips[rows],
-            color=Color(
-                jitter=None if color.jitter is None else color.jitter[rows],
-                order=None if color.order is None else color.order[rows],
-                lighting=None if color.lighting is None else color.lighting[rows],
-            ),
+            color=self.color.take(rows),
             output=self.output,
             bicubic=self.bicubic,
         )

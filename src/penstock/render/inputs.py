@@ -1,8 +1,8 @@
-"""The bytes of a batch, as the caller has them, without copying: a buffer a sample, or an arena."""
+"""The bytes of a batch, as the caller has them, without copying: a buffer a sample, or arenas."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -19,23 +19,39 @@ Data: TypeAlias = (
 
 @dataclass(frozen=True, eq=False)
 class Arena:
-    """The bytes of many samples in one buffer: sample i is `buffer[offsets[i]:][:sizes[i]]`."""
+    """The bytes of many samples in one buffer: sample i is `buffer[offsets[i]:][:sizes[i]]`.
 
-    buffer: Data
+    With `numbers`, in several: `buffer` is a list of them, and sample i lies in `buffer[numbers[i]]`.
+    """
+
+    buffer: Data | Sequence[Data]
     offsets: NDArray[np.int64]
     sizes: NDArray[np.int64]
+    numbers: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        if np.ndim(self.offsets) != 1 or np.shape(self.offsets) != np.shape(self.sizes):
+        shapes = [np.shape(list_) for list_ in self._lists()]
+        if len(shapes[0]) != 1 or len(set(shapes)) > 1:
             raise ValueError(
-                f"offsets and sizes must be two lists of the same length, "
-                f"not {np.shape(self.offsets)} and {np.shape(self.sizes)}"
+                f"offsets and sizes (and numbers) must be lists of the same length, not {shapes}"
             )
+
+    def _lists(self) -> list[NDArray[np.int64]]:
+        lists = [self.offsets, self.sizes]
+        return lists if self.numbers is None else [*lists, self.numbers]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __iter__(self) -> Iterator[memoryview]:
+        """The bytes of each sample, where they lie."""
+        inputs = Inputs.of(self, len(self), "arena")
+        return (inputs[row] for row in range(len(self)))
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What the core takes: a list of buffers, or one buffer and (offset, size) of each sample."""
+    """What the core takes: a list of buffers, or a few buffers and (number, offset, size) of each sample."""
 
     buffers: list[Data]
     spans: NDArray[np.int64] | None = None
@@ -44,8 +60,11 @@ class Inputs:
     def of(cls, source: Sequence[Data] | Arena, count: int, name: str) -> Inputs:
         """Those of a caller's argument `name`, which must hold `count` samples."""
         if isinstance(source, Arena):
-            spans = np.stack([source.offsets, source.sizes], axis=1).astype(np.int64)
-            inputs = cls([source.buffer], spans)
+            numbers, buffers = source.numbers, cast("list[Data]", source.buffer)
+            if numbers is None:
+                numbers, buffers = np.zeros(len(source), np.int64), [cast("Data", source.buffer)]
+            spans = np.stack([numbers, source.offsets, source.sizes], axis=1).astype(np.int64)
+            inputs = cls(list(buffers), spans)
         else:
             inputs = cls(list(source))
         length = len(inputs.buffers) if inputs.spans is None else len(inputs.spans)
@@ -56,5 +75,5 @@ class Inputs:
     def __getitem__(self, row: int) -> memoryview:
         if self.spans is None:
             return memoryview(cast("Buffer", self.buffers[row]))
-        offset, size = self.spans[row]
-        return memoryview(cast("Buffer", self.buffers[0])).cast("B")[offset : offset + size]
+        number, offset, size = self.spans[row].tolist()
+        return memoryview(cast("Buffer", self.buffers[number])).cast("B")[offset : offset + size]

@@ -34,6 +34,14 @@ class Color:
     order: NDArray[np.uint8] | None = None
     lighting: NDArray[np.float32] | None = None
 
+    def take(self, rows: slice) -> Color:
+        """That of some of the samples."""
+        return Color(
+            None if self.jitter is None else self.jitter[rows],
+            None if self.order is None else self.order[rows],
+            None if self.lighting is None else self.lighting[rows],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Window:
@@ -46,6 +54,10 @@ class Window:
 
     sizes: NDArray[np.integer[Any]]
     offsets: NDArray[np.integer[Any]]
+
+    def take(self, rows: slice) -> Window:
+        """That of some of the samples."""
+        return Window(self.sizes[rows], self.offsets[rows])
 
     def rows(self, count: int) -> NDArray[np.int32]:
         """int32[B, 4] as (width, height, left, top), checked."""

@@ -51,6 +51,15 @@ class Drawn:
     flips: NDArray[np.bool_] | None = None
     color: Color | None = None
 
+    def take(self, rows: slice) -> Drawn:
+        """That of some of the samples."""
+        return Drawn(
+            self.boxes[rows],
+            None if self.window is None else self.window.take(rows),
+            None if self.flips is None else self.flips[rows],
+            None if self.color is None else self.color.take(rows),
+        )
+
 
 @dataclass(frozen=True)
 class Draw:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from penstock.plan import StepPlan
 from penstock.read.columns import ABSENT, NO_LABEL
 from penstock.read.layout import Layout, Run
 from penstock.read.parts import Table
-from penstock.render import Status, render_batch, status_message
+from penstock.render import Arena, Status, render_batch, status_message
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.recipe import Draw, Drawn, Recipe
@@ -32,8 +33,8 @@ class Prepared:
     number: int
     step: StepPlan
     runs: dict[int, Run]
-    images: Sequence[memoryview] = ()
-    seeks: Sequence[memoryview | bytes] = ()
+    images: Arena | None = None
+    seeks: Arena | None = None
     drawn: Drawn | None = None
 
 
@@ -59,17 +60,26 @@ class Renderer:
     counters: Counters
     memory: LoaderMemory
 
-    def prepare(self, number: int, step: StepPlan, runs: dict[int, Run]) -> Prepared:
+    def draw(self, steps: Sequence[StepPlan]) -> list[Drawn | None]:
+        """Boxes and all else that is random in some steps; None for each if no image is rendered."""
+        if IMAGE not in self.fields or self.recipe is None:
+            return [None] * len(steps)
+        columns, rows = self.layout.columns, np.concatenate([step.rows for step in steps])
+        # A damaged image has no size: any box will do, since what comes out is not used.
+        heights, widths = np.maximum(columns.height[rows], 1), np.maximum(columns.width[rows], 1)
+        draws = np.concatenate([step.draws for step in steps])
+        drawn = self.recipe.draw(Draw(self.seed, self.epoch, draws), heights, widths)
+        ends = np.cumsum([len(step.rows) for step in steps]).tolist()
+        return [drawn.take(slice(*bounds)) for bounds in pairwise([0, *ends])]
+
+    def prepare(
+        self, number: int, step: StepPlan, drawn: Drawn | None, runs: dict[int, Run]
+    ) -> Prepared:
         """A step whose runs are in memory, with all that `render` needs."""
         if IMAGE not in self.fields:
             return Prepared(number, step, runs)
-        images, seeks = self._gather_images(step.rows, runs)
-        if self.recipe is None:
-            return Prepared(number, step, runs, images)
-        columns, rows = self.layout.columns, step.rows
-        # A damaged image has no size: any box will do, since what comes out is not used.
-        heights, widths = np.maximum(columns.height[rows], 1), np.maximum(columns.width[rows], 1)
-        drawn = self.recipe.draw(Draw(self.seed, self.epoch, step.draws), heights, widths)
+        images = self._gather_images(step.rows, runs)
+        seeks = None if drawn is None else self._gather_seeks(step.rows, runs)
         return Prepared(number, step, runs, images, seeks, drawn)
 
     def render(self, prepared: Prepared) -> Batch:
@@ -80,7 +90,7 @@ class Renderer:
         bad = self._find_lost(step, runs, errors)
         if prepared.drawn is not None:
             images = self._render_images(prepared, prepared.drawn, bad, errors)
-        elif IMAGE in self.fields:
+        elif prepared.images is not None:
             images = [bytes(data) for data in prepared.images]
         kept = choose_rows(bad, self.on_error)
         if kept is not None:
@@ -121,6 +131,7 @@ class Renderer:
     ) -> NDArray[Any]:
         """The images; those that do not decode are reported in `errors`, and added to `bad`."""
         assert self.recipe is not None
+        assert prepared.images is not None
         step, output, size = prepared.step, self.recipe.output, self.recipe.size
         out = self.memory.batches.take(output.shape(len(step.rows), size), output.element)
         out, status = render_batch(
@@ -152,32 +163,37 @@ class Renderer:
             )
         return status_message(status) if status else _DAMAGED
 
-    def _gather_images(
-        self, rows: NDArray[np.int64], runs: dict[int, Run]
-    ) -> tuple[list[memoryview], list[memoryview | bytes]]:
-        columns = self.layout.columns
-        places = self.layout.places[rows] + columns.image.offset[rows] - columns.span.offset[rows]
-        return self._gather(rows, places, columns.image.size[rows], runs)
+    def _gather_images(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> Arena:
+        image = self.layout.columns.image
+        return self._gather(rows, image.offset[rows], image.size[rows], runs)
 
     def _gather(
         self,
         rows: NDArray[np.int64],
-        places: NDArray[np.int64],
+        offsets: NDArray[np.int64],
         sizes: NDArray[np.int64],
         runs: dict[int, Run],
-    ) -> tuple[list[memoryview], list[memoryview | bytes]]:
-        """The bytes and the seek table of each row, where they lie."""
-        images: list[memoryview] = []
-        seeks: list[memoryview | bytes] = []
-        numbers = self.layout.runs_of(rows)
-        firsts = self.layout.runs[numbers]
-        for row, run, first, place, size in zip(
-            rows.tolist(), numbers.tolist(), firsts.tolist(), places.tolist(), sizes.tolist()
-        ):
-            data = runs[run]
-            images.append(data.data.data[place : place + size])
-            seeks.append(b"" if data.seeks is None else data.seeks.table(row - first))
-        return images, seeks
+    ) -> Arena:
+        """The bytes of each row that lie at `offsets` of its file, where they are in memory."""
+        places = self.layout.places[rows] + offsets - self.layout.columns.span.offset[rows]
+        places = np.where(sizes > 0, places, 0)  # what a sample lacks lies nowhere
+        numbers = self._number_runs(rows, runs)
+        return Arena([run.data for run in runs.values()], places, sizes, numbers)
+
+    def _gather_seeks(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> Arena:
+        tables = [run.seeks for run in runs.values()]
+        bounds = np.concatenate([table.bounds for table in tables])
+        # Where those of each run begin: a run has one more of them than rows.
+        starts = np.cumsum([0, *(len(table.bounds) for table in tables[:-1])])
+        numbers = self._number_runs(rows, runs)
+        places = (starts - self.layout.runs[list(runs)])[numbers] + rows
+        offsets = bounds[places]
+        sizes = bounds[places + 1] - offsets
+        return Arena([table.data for table in tables], offsets, sizes, numbers)
+
+    def _number_runs(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> NDArray[np.int64]:
+        """Which of `runs`, which come in their order, each row lies in."""
+        return np.searchsorted(list(runs), self.layout.runs_of(rows))
 
     def report(self, row: int, reason: str) -> tuple[str, str]:
         """Raises, or says with its key, that the image of a row does not decode, or that there is none."""
@@ -200,13 +216,11 @@ class Renderer:
             column = columns.user[name]
             return [column[int(row)].as_py() for row in step.rows]
         field = columns.fields[name]
-        places = self.layout.places[step.rows] + field.offset[step.rows]
-        places -= columns.span.offset[step.rows]
-        data, _ = self._gather(step.rows, places, field.size[step.rows], runs)
-        offsets = field.offset[step.rows].tolist()
+        offsets = field.offset[step.rows]
+        data = self._gather(step.rows, offsets, field.size[step.rows], runs)
         return [
             None if offset == ABSENT else bytes(item)
-            for offset, item in zip(offsets, data, strict=True)
+            for offset, item in zip(offsets.tolist(), data, strict=True)
         ]
 
     def _labels(self, step: StepPlan) -> NDArray[np.int64]:

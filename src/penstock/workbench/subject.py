@@ -99,7 +99,7 @@ class Subject:
                     self.layout.places[row] + columns.image.offset[row] - columns.span.offset[row]
                 )
                 images.append(memory[start : start + int(columns.image.size[row])].tobytes())
-                seeks.append(b"" if tables is None else bytes(tables.table(row - first)))
+                seeks.append(bytes(tables.table(row - first)))
                 rows.append(row)
         chosen = np.array(rows, np.int64)
         return Held(chosen, images, seeks, columns.height[chosen], columns.width[chosen])
