@@ -202,8 +202,8 @@ PENSTOCK_INLINE Look decode_short(Lane& lane) {
   lane.index = index;
   const uint8_t length = lane.table->length[at];
   const int16_t first_value = entry.first_value, value = entry.value;
-  coefficient(lane, first) = first_value;
   coefficient(lane, index) = value;
+  coefficient(lane, first) = first_value;  // last: a lone symbol has a zero in its place
   drop(lane.reader, length);
   return Look::inside;
 }

@@ -1,6 +1,7 @@
 #include "jpeg_huffman.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace penstock {
 namespace {
@@ -24,33 +25,56 @@ void fill_ac(AcTable& table, size_t at, int length, uint8_t symbol) {
     const auto advance = uint8_t(run + 1);
     for (int bits = 0; bits < 1 << size; ++bits) {
       const auto value = int8_t(2 * bits < 1 << size ? bits - (1 << size) + 1 : bits);
-      fill(1 << (free_bits - size), length + size, {advance, advance, value, value});
+      fill(1 << (free_bits - size), length + size, {advance, advance, value, 0});
     }
   }
 }
 
-// Joins each symbol with the one behind it and with an end of block, where they fit too.
+// What follows a symbol, in the bits that it leaves: another, an end of block, or both.
+struct Following {
+  AcEntry entry;  // to be added to that of the symbol
+  uint8_t length;
+};
+
+Following find_following(const AcTable& lone, size_t at, int room) {
+  Following found{{0, 0, 0, 0}, 0};
+  const auto fits = [&] { return found.length + lone.length[at] <= room; };
+  if (lone.look[at].advance < kEndOfBlock && fits()) {
+    found = {{lone.look[at].advance, 0, 0, lone.look[at].first_value}, lone.length[at]};
+    at = at << found.length & ((1 << kLookBits) - 1);
+  }
+  if (lone.look[at].advance == kEndOfBlock && fits()) {
+    found.entry.advance = uint8_t(found.entry.advance + kEndOfBlock);
+    found.length = uint8_t(found.length + lone.length[at]);
+  }
+  return found;
+}
+
+// Joins each symbol with the one behind it and with an end of block, where they fit too. What
+// follows symbols of the same length is the same, and found once.
 void join_symbols(AcTable& table) {
-  constexpr int count = 1 << kLookBits;
+  constexpr size_t count = 1 << kLookBits;
   const AcTable lone = table;
   std::copy_n(lone.length, count, table.first_length);
-  for (int i = 0; i < count; ++i) {
-    AcEntry& entry = table.look[i];
-    uint8_t& length = table.length[i];
-    if (entry.advance >= kEndOfBlock) continue;
-    const auto next = [&] { return i << length & (count - 1); };
-    const auto fits = [&] { return length + lone.length[next()] <= kLookBits; };
-    const AcEntry& second = lone.look[next()];
-    const bool pair = second.advance < kEndOfBlock && fits();
-    if (pair) {
-      entry.advance = uint8_t(entry.advance + second.advance);
-      entry.value = second.value;
-      length = uint8_t(length + lone.length[next()]);
+  uint32_t entries[count];  // those of each room from its size on
+  uint8_t lengths[count];
+  size_t known = 0;
+  for (size_t at = 0, size; at < count; at += size) {
+    const int length = lone.length[at], room = kLookBits - length;
+    size = length ? size_t(1) << room : 1;
+    if (lone.look[at].advance >= kEndOfBlock) continue;
+    for (size_t i = 0; i < size && !(known & size); ++i) {
+      const Following found = find_following(lone, i << length, room);
+      std::memcpy(entries + size + i, &found.entry, sizeof(AcEntry));
+      lengths[size + i] = found.length;
     }
-    if (lone.look[next()].advance == kEndOfBlock && fits()) {
-      entry.advance = uint8_t(entry.advance + kEndOfBlock);
-      if (!pair) entry.value = 0;
-      length = uint8_t(length + lone.length[next()]);
+    known |= size;
+    uint32_t symbol;
+    std::memcpy(&symbol, lone.look + at, sizeof(AcEntry));
+    for (size_t i = 0; i < size; ++i) {
+      const uint32_t joined = symbol + entries[size + i];
+      std::memcpy(table.look + at + i, &joined, sizeof(AcEntry));
+      table.length[at + i] = uint8_t(length + lengths[size + i]);
     }
   }
 }

@@ -31,8 +31,8 @@ struct DcTable {
 
 // Up to two whole symbols and an end of block behind them, as far as they fit into kLookBits. A
 // symbol takes the bits of its code and of its value, and advances the zigzag index. With an end of
-// block it advances beyond the last, so that one comparison finds either. A lone symbol stands
-// twice, or, before an end of block, is followed by a zero in the same place.
+// block it advances beyond the last, so that one comparison finds either. A lone symbol is followed
+// by a zero in the same place: values are stored from the last to the first.
 struct AcEntry {
   uint8_t advance;  // of all: kEndOfBlock more with an end of block, kLongSymbol for a long symbol
   uint8_t first_advance;      // of the first symbol; of a long one the length of its code, if known
