@@ -92,14 +92,16 @@ void JpegDecoder::State::transform_row(int32_t row, Columns columns, size_t bloc
     const int16_t* quant = headers.components[part.component].quant.data();
     const int32_t count = (columns.right - columns.left) * part.h;
     for (int y = 0; y < part.v; ++y) {
-      int at = part.first + y * part.h, in_mcu = 0;
+      int16_t* next = base + (part.first + y * part.h) * kBlockSize;
+      int in_mcu = part.h;
       const auto next_block = [&] {  // counted: a division would cost a tenth of a transform
-        int16_t* next = base + size_t(at++) * kBlockSize;
-        if (++in_mcu == part.h) {
-          at += per_mcu - part.h;
-          in_mcu = 0;
+        int16_t* block = next;
+        next += kBlockSize;
+        if (--in_mcu == 0) {
+          next += (per_mcu - part.h) * kBlockSize;
+          in_mcu = part.h;
         }
-        return next;
+        return block;
       };
       uint8_t* out = planes.block(part.component, row * part.v + y, columns.left * part.h);
       const size_t stride = planes.stride(part.component);
