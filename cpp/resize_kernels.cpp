@@ -24,8 +24,15 @@ void columns_portable(const ColumnPass& pass, const Planar& in, const Planar& ou
     }
 }
 
+// Where the next kLineUnit bytes of a row begin: the last are taken up to its end, some of them
+// again.
+size_t next_unit(size_t at, size_t bytes) {
+  at += kLineUnit;
+  return at < bytes ? std::min(at, bytes - kLineUnit) : bytes;
+}
+
 void rows_portable(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += kLineUnit) {
+  for (size_t at = 0; at < bytes; at = next_unit(at, bytes)) {
     int32_t sums[kLineUnit];
     std::fill_n(sums, kLineUnit, kHalf);
     for (int32_t t = 0; t < pairs * 2; ++t)
@@ -170,7 +177,7 @@ PENSTOCK_TARGET_AVX2 void rows_avx2(const RowPair* window, int32_t pairs, uint8_
                                     size_t bytes) {
   RowPair kept[Pairs + 1];
   std::copy_n(window, Pairs, kept);
-  for (size_t at = 0; at < bytes; at += kLineUnit) {
+  for (size_t at = 0; at < bytes; at = next_unit(at, bytes)) {
     Sums sums[2] = {};
     for (int32_t i = 0; i < (Pairs ? Pairs : pairs); ++i) {
       const RowPair& from = Pairs ? kept[i] : window[i];

@@ -57,7 +57,7 @@ struct RowPair {
   int32_t weights[2];
 };
 
-// Vertical pass: makes `bytes` bytes, a multiple of kLineUnit, from the same bytes of those rows.
+// Vertical pass: makes `bytes` bytes, at least kLineUnit, from the same bytes of those rows.
 void resample_rows(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes);
 
 }  // namespace penstock
