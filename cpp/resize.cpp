@@ -7,8 +7,9 @@
 namespace penstock {
 namespace {
 
-// Rows that go through the horizontal pass together: they share the loads of the weights.
-constexpr int32_t kRowGroup = 4;
+// Rows that go through the horizontal pass together: they share the loads of the weights, and are
+// always a multiple of the lines that it can do at once.
+constexpr int32_t kRowGroup = 16;
 
 // The order of the passes shows in the last bit, since the rows between them are rounded to bytes.
 // This is the order of Pillow 13; up to Pillow 12.1, columns always came first.
@@ -63,7 +64,8 @@ void Resizer::resample_row(const Source& source, int32_t y, uint8_t* out) {
   window_.clear();
   for (int32_t at = first; at <= last; at += 2, weights += 2)
     window_.push_back({{source.row(at % height), source.row(std::min(at + 1, last) % height)},
-                       {weights[0], weights[1]}});
+                       {weights[0], weights[1]},
+                       split_weights(weights)});
   resample_rows(window_.data(), int32_t(window_.size()), out, source.row_bytes());
 }
 
