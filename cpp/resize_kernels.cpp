@@ -24,15 +24,8 @@ void columns_portable(ColumnPass& pass, const Planar& in, const Planar& out) {
     }
 }
 
-// Where the next kLineUnit bytes of a row begin: the last are taken up to its end, some of them
-// again.
-size_t next_unit(size_t at, size_t bytes) {
-  at += kLineUnit;
-  return at < bytes ? std::min(at, bytes - kLineUnit) : bytes;
-}
-
-void rows_portable(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes) {
-  for (size_t at = 0; at < bytes; at = next_unit(at, bytes)) {
+void rows_portable(const RowPair* window, int32_t pairs, uint8_t* out, size_t at, size_t end) {
+  for (; at < end; at += kLineUnit) {
     int32_t sums[kLineUnit];
     std::fill_n(sums, kLineUnit, kHalf);
     for (int32_t t = 0; t < pairs * 2; ++t)
@@ -178,11 +171,11 @@ PENSTOCK_TARGET_AVX2 void columns_far(ColumnPass& pass, const Planar& in, const 
 
 // With a count of Pairs that the compiler knows, rows and weights stay in registers.
 template <int Pairs>
-PENSTOCK_TARGET_AVX2 void rows_avx2(const RowPair* window, int32_t pairs, uint8_t* out,
-                                    size_t bytes) {
+PENSTOCK_TARGET_AVX2 void rows_avx2(const RowPair* window, int32_t pairs, uint8_t* out, size_t at,
+                                    size_t end) {
   RowPair kept[Pairs + 1];
   std::copy_n(window, Pairs, kept);
-  for (size_t at = 0; at < bytes; at = next_unit(at, bytes)) {
+  for (; at < end; at += kLineUnit) {
     Sums sums[2] = {};
     for (int32_t i = 0; i < (Pairs ? Pairs : pairs); ++i) {
       const RowPair& from = Pairs ? kept[i] : window[i];
@@ -271,12 +264,14 @@ void ColumnPass::arrange(int32_t loads) {
 }
 
 void resample_rows(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes) {
+  auto* run = rows_portable;
 #if PENSTOCK_AVX2
-  constexpr decltype(&resample_rows) kernels[] = {rows_avx2<0>, rows_avx2<1>, rows_avx2<2>,
-                                                  rows_avx2<3>};
-  if (use_avx2()) return kernels[pairs < 4 ? pairs : 0](window, pairs, out, bytes);
+  constexpr decltype(run) kernels[] = {rows_avx2<0>, rows_avx2<1>, rows_avx2<2>, rows_avx2<3>};
+  if (use_avx2()) run = kernels[pairs < 4 ? pairs : 0];
 #endif
-  rows_portable(window, pairs, out, bytes);
+  run(window, pairs, out, 0, bytes / kLineUnit * kLineUnit);
+  // Nothing behind the end is touched: the last bytes come with some that are done already.
+  if (bytes % kLineUnit != 0) run(window, pairs, out, bytes - kLineUnit, bytes);
 }
 
 }  // namespace penstock
