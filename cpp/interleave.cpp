@@ -57,6 +57,7 @@ PENSTOCK_TARGET_AVX2 void deinterleave_avx2(const uint8_t* in, uint8_t* out, siz
                              make_bytes([](int i) { return (i * 3 + 1) % 16; }),
                              make_bytes([](int i) { return (i * 3 + 2) % 16; })};
   for (; count >= 32; count -= 32, in += 96, out += 32) {
+    for (size_t t = 0; t < 2; ++t) _mm_prefetch(in + 1024 + 64 * t, _MM_HINT_T0);
     __m256i parts[3];
     for (size_t t = 0; t < 3; ++t) parts[t] = load_lanes(in + 16 * t, in + 48 + 16 * t);
     for (size_t c = 0; c < 3; ++c)

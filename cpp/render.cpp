@@ -8,7 +8,6 @@
 #include "buffer.h"
 #include "color.h"
 #include "elements.h"
-#include "interleave.h"
 #include "pixels.h"
 #include "pool.h"
 #include "resize.h"
@@ -38,12 +37,14 @@ Status open_picture(const Sample& sample, Workspace& work) {
 }
 
 // The pixels under the box.
-Status load_box(const Sample& sample, const Box& box, Workspace& work, Planar& pixels) {
-  const int32_t channels = sample.width > 0 ? 3 : work.decoder.channels();
-  pixels = Planar::reserve(work.decoded, box.width, box.height, channels);
-  if (sample.width == 0) return work.decoder.decode(box, sample.seek, pixels);
-  const size_t stride = size_t(sample.width) * 3;
-  deinterleave(sample.image.data + size_t(box.top) * stride + size_t(box.left) * 3, stride, pixels);
+Status load_box(const Sample& sample, const Box& box, Workspace& work, Source& pixels) {
+  if (sample.width == 0) {
+    pixels.planar = Planar::reserve(work.decoded, box.width, box.height, work.decoder.channels());
+    return work.decoder.decode(box, sample.seek, pixels.planar);
+  }
+  pixels.planar = {nullptr, box.width, box.height, 3};
+  pixels.stride = size_t(sample.width) * 3;
+  pixels.rgb = sample.image.data + size_t(box.top) * pixels.stride + size_t(box.left) * 3;
   return Status::ok;
 }
 
@@ -71,7 +72,7 @@ Status render_window(const Sample& sample, const Format& format, Workspace& work
                                   sample.flip);
   part.left += box.left;
   part.top += box.top;
-  Planar pixels;
+  Source pixels;
   const Status loaded = load_box(sample, part, work, pixels);
   if (loaded != Status::ok) return loaded;
   const int32_t left = columns.begin - window.left, top = rows.begin - window.top;

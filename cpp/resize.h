@@ -1,4 +1,4 @@
-// Crop-resize of planar pixels, bit-identical to Pillow 13's antialiased `Image.resize`.
+// Crop-resize, bit-identical to Pillow 13's antialiased `Image.resize`.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,17 @@ struct Extent {
   int32_t width, height;
 };
 
+// Pixels to resize: planar, or RGB if that is given, in rows `stride` bytes apart. Nothing is read
+// behind a row of RGB; it is taken apart a few rows at a time, while they are in the cache.
+struct Source {
+  Planar planar;  // RGB has its size alone
+  const uint8_t* rgb = nullptr;
+  size_t stride = 0;
+
+  const uint8_t* row(int32_t y) const { return rgb ? rgb + size_t(y) * stride : planar.row(y); }
+  size_t row_bytes() const { return rgb ? size_t(planar.width) * 3 : planar.stride(); }
+};
+
 // Resizes one picture after another. Keeps its scratch memory, so that nothing is allocated once it
 // is warm; one instance per thread.
 class Resizer {
@@ -25,17 +36,18 @@ class Resizer {
   Box prepare(Extent in, Extent full, Range columns, Range rows, Filter filter, bool flip);
 
   // Makes that part from the pixels under that box: RGB, rows `stride` bytes apart.
-  void resize(const Planar& source, uint8_t* out, size_t stride);
+  void resize(const Source& source, uint8_t* out, size_t stride);
 
  private:
-  void resize_rows_first(const Planar& source, uint8_t* out, size_t stride);
-  void resize_columns_first(const Planar& source, uint8_t* out, size_t stride);
-  void resample_row(const Planar& source, int32_t y, uint8_t* out);
+  void resize_rows_first(const Source& source, uint8_t* out, size_t stride);
+  void resize_columns_first(const Source& source, uint8_t* out, size_t stride);
+  Planar load_rows(const Source& source, int32_t y, int32_t count);
+  void resample_row(const Source& source, int32_t y, uint8_t* out);
 
   Taps columns_, rows_;
   ColumnPass column_pass_;
   bool unchanged_ = false, rows_first_ = false;
-  Buffer<uint8_t> between_, resized_;  // rows between the two passes, and after both
+  Buffer<uint8_t> loaded_, between_, resized_;  // rows before, between and after the two passes
   std::vector<RowPair> window_;
 };
 

@@ -13,7 +13,7 @@ constexpr int32_t kHalf = 1 << (kWeightBits - 1);
 
 uint8_t clip(int32_t sum) { return uint8_t(std::clamp(sum >> kWeightBits, 0, 255)); }
 
-void columns_portable(const ColumnPass& pass, const Planar& in, const Planar& out) {
+void columns_portable(ColumnPass& pass, const Planar& in, const Planar& out) {
   const Taps& taps = *pass.taps;
   for (size_t line = 0; line < size_t(in.height * in.channels); ++line)
     for (int32_t x = 0; x < out.width; ++x) {
@@ -24,8 +24,8 @@ void columns_portable(const ColumnPass& pass, const Planar& in, const Planar& ou
     }
 }
 
-void rows_portable(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += kLineUnit) {
+void rows_portable(const RowPair* window, int32_t pairs, uint8_t* out, size_t at, size_t end) {
+  for (; at < end; at += kLineUnit) {
     int32_t sums[kLineUnit];
     std::fill_n(sums, kLineUnit, kHalf);
     for (int32_t t = 0; t < pairs * 2; ++t)
@@ -41,13 +41,7 @@ void rows_portable(const RowPair* window, int32_t pairs, uint8_t* out, size_t by
 // bits are enough: all is exact modulo a power of two, and Pillow's sum fits into 32 bits.
 // A weight is at most a little above 1, so its high fits into a byte, and `pmaddubsw`, which
 // multiplies bytes, does not saturate: |high| + |high'| is below 128.
-int16_t high_of(int32_t weight) { return int16_t((weight + 0x8000) >> 16); }
-int32_t low_pair(const int32_t* weights) {
-  return int32_t(uint16_t(weights[0]) | uint32_t(weights[1]) << 16);
-}
-int16_t high_pair(const int32_t* weights) {
-  return int16_t((high_of(weights[0]) & 0xFF) | high_of(weights[1]) * 256);
-}
+uint32_t high_of(int32_t weight) { return uint32_t(weight + 0x8000) >> 16 & 0xFF; }
 
 #if PENSTOCK_AVX2
 
@@ -80,23 +74,19 @@ AVX2_INLINE void store(uint8_t* out, const Sums sums[2]) {
   store_bytes(out, _mm256_packus_epi16(sums[0].round(), sums[1].round()));
 }
 
-// The lanes of register r are eights r and r + 2: then packing to bytes leaves all in order. With a
-// count of Pairs that the compiler knows, a load has the sources of all pairs; else each has its
-// own.
+// The lanes of register r are eights r and r + 2: then packing to bytes leaves all in order. A load
+// has the sources of all pairs.
 template <int Loads, int Pairs>
-PENSTOCK_TARGET_AVX2 void columns_avx2(const ColumnPass& pass, const Planar& in,
-                                       const Planar& out) {
-  constexpr int kept = Pairs ? Pairs : 1;
-  const int pairs = Pairs ? Pairs : pass.pairs;
+PENSTOCK_TARGET_AVX2 void columns_near(ColumnPass& pass, const Planar& in, const Planar& out) {
   const size_t in_line = in.line(), out_line = out.line();
   for (size_t b = 0; b < pass.blocks.size(); ++b) {
     const ColumnPass::Block& block = pass.blocks[b];
-    const ColumnPass::Pair* weights = pass.weights.data() + b * size_t(pairs);
+    const ColumnPass::Pair* weights = pass.weights.data() + b * Pairs;
     ptrdiff_t base[Loads][4];
-    __m256i shuffle[kept][Loads][2];
+    __m256i shuffle[Pairs][Loads][2];
     for (int i = 0; i < Loads; ++i) {
       for (int eight = 0; eight < 4; ++eight) base[i][eight] = block.base[i][eight];
-      for (int j = 0; j < kept * 2; ++j)
+      for (int j = 0; j < Pairs * 2; ++j)
         shuffle[j / 2][i][j % 2] = _mm256_add_epi8(load_bytes(block.shuffle[i][j % 2]),
                                                    _mm256_set1_epi8(int8_t(j / 2 * 2)));
     }
@@ -104,14 +94,13 @@ PENSTOCK_TARGET_AVX2 void columns_avx2(const ColumnPass& pass, const Planar& in,
     uint8_t* to = out.data + b * kLineUnit;
     for (int32_t lines = in.height * in.channels; lines > 0; --lines) {
       Sums sums[2] = {};
-      for (int pair = 0; pair < pairs; ++pair)
+      for (int pair = 0; pair < Pairs; ++pair)
         for (int r = 0; r < 2; ++r) {
-          const uint8_t* at = from + (Pairs ? 0 : pair * 2);
           __m256i bytes = _mm256_setzero_si256();
           for (int i = 0; i < Loads; ++i)
             bytes = _mm256_or_si256(
-                bytes, _mm256_shuffle_epi8(load_lanes(at + base[i][r], at + base[i][r + 2]),
-                                           shuffle[Pairs ? pair : 0][i][r]));
+                bytes, _mm256_shuffle_epi8(load_lanes(from + base[i][r], from + base[i][r + 2]),
+                                           shuffle[pair][i][r]));
           const ColumnPass::Pair& by = weights[pair];
           sums[r].add(bytes, load_bytes(by.high[r]), load_bytes(by.low[r][0]),
                       load_bytes(by.low[r][1]));
@@ -123,59 +112,75 @@ PENSTOCK_TARGET_AVX2 void columns_avx2(const ColumnPass& pass, const Planar& in,
   }
 }
 
-using Kernel = decltype(&columns_portable);
-template <int Loads>
-constexpr Kernel by_pairs[] = {columns_avx2<Loads, 0>, columns_avx2<Loads, 1>,
-                               columns_avx2<Loads, 2>, columns_avx2<Loads, 3>};
+// Turns eight by eight elements of 16 bits in each lane: rows become columns.
+AVX2_INLINE void transpose(__m256i rows[8]) {
+  for (int round = 0; round < 3; ++round) {
+    __m256i mixed[8];
+    for (int i = 0; i < 4; ++i) {
+      mixed[i * 2] = _mm256_unpacklo_epi16(rows[i], rows[i + 4]);
+      mixed[i * 2 + 1] = _mm256_unpackhi_epi16(rows[i], rows[i + 4]);
+    }
+    for (int i = 0; i < 8; ++i) rows[i] = mixed[i];
+  }
+}
 
-// For sources that lie far apart: 16 taps of an output at a time. Line by line: there is much to
-// read, which comes from far away. Steps may be known to the compiler.
-template <int Steps>
-PENSTOCK_TARGET_AVX2 void columns_wide(const ColumnPass& pass, const Planar& in,
-                                       const Planar& out) {
-  const size_t steps = Steps ? Steps : pass.steps();
+// For outputs of many sources, or far apart: 16 lines at once, which are turned for that, so that
+// the same two columns of all of them lie side by side.
+PENSTOCK_TARGET_AVX2 void columns_far(ColumnPass& pass, const Planar& in, const Planar& out) {
+  const size_t in_line = in.line(), out_line = out.line(), lines = size_t(in.height * in.channels);
+  const size_t pairs = pass.far_pairs();
   const int32_t* const first = pass.taps->first.data();
-  for (size_t line = 0; line < size_t(in.height * in.channels); ++line) {
-    const uint8_t* const from = in.data + line * in.line();
-    uint8_t* const to = out.data + line * out.line();
-    const ColumnPass::Sixteen* by = pass.wide.data();
-    for (size_t x = 0; x < size_t(out.width); x += 4) {
-      __m256i sums[4];
-      for (size_t i = 0; i < 4; ++i) {
-        __m256i low = _mm256_setzero_si256(), high = low;
-        for (size_t t = 0; t < steps; ++t, ++by) {
-          const __m256i bytes = load_wide(from + first[x + i] + t * 16);
-          low = _mm256_add_epi32(low, _mm256_madd_epi16(bytes, load_bytes(by->low)));
-          high = _mm256_add_epi32(high, _mm256_madd_epi16(bytes, load_bytes(by->high)));
+  uint8_t* const turned = pass.turned.reserve((in_line + pairs * 2) * 16);
+  for (size_t line = 0; line < lines; line += 16) {
+    const uint8_t* from[16];
+    uint8_t* to[16];
+    for (size_t i = 0; i < 16; ++i) {  // where there are fewer, the last is done again
+      from[i] = in.data + std::min(line + i, lines - 1) * in_line;
+      to[i] = out.data + std::min(line + i, lines - 1) * out_line;
+    }
+    __m256i rows[8];
+    for (size_t at = 0; at < in_line; at += 16) {
+      if (at % 64 == 0)  // too many streams for the CPU to foresee
+        for (const uint8_t* row : from) _mm_prefetch(row + at + 256, _MM_HINT_T0);
+      for (int i = 0; i < 8; ++i) rows[i] = load_lanes(from[i] + at, from[i + 8] + at);
+      transpose(rows);
+      for (size_t i = 0; i < 8; ++i) store_bytes(turned + at * 16 + i * 32, rows[i]);
+    }
+    const WeightPair* by = pass.far.data();
+    for (size_t x = 0; x < out_line; x += 16) {
+      for (size_t i = 0; i < 16; i += 2) {
+        __m256i levels[2];
+        for (size_t j = 0; j < 2; ++j) {
+          const uint8_t* at = turned + size_t(first[x + i + j]) / 2 * 32;
+          Sums sums = {};
+#pragma GCC unroll 4
+          for (size_t pair = 0; pair < pairs; ++pair, ++by, at += 32) {
+            const __m256i lows = _mm256_set1_epi32(by->low);
+            sums.add(load_bytes(at), _mm256_set1_epi32(by->high), lows, lows);
+          }
+          levels[j] = sums.round();
         }
-        sums[i] = _mm256_add_epi32(low, _mm256_slli_epi32(high, 16));
+        const __m256i bytes = _mm256_packus_epi16(levels[0], levels[1]);
+        rows[i / 2] = _mm256_unpacklo_epi8(bytes, _mm256_srli_si256(bytes, 8));
       }
-      const __m256i halves = _mm256_hadd_epi32(_mm256_hadd_epi32(sums[0], sums[1]),
-                                               _mm256_hadd_epi32(sums[2], sums[3]));
-      const __m128i sum =
-          _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
-      __m128i levels = _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(kHalf)), kWeightBits);
-      levels = _mm_packs_epi32(levels, levels);
-      const int32_t packed = _mm_cvtsi128_si32(_mm_packus_epi16(levels, levels));
-      std::memcpy(to + x, &packed, 4);
+      transpose(rows);
+      for (int i = 0; i < 8; ++i) store_lanes(to[i] + x, to[i + 8] + x, rows[i]);
     }
   }
 }
 
-constexpr Kernel by_steps[] = {columns_wide<0>, columns_wide<1>, columns_wide<2>, columns_wide<3>};
-
 // With a count of Pairs that the compiler knows, rows and weights stay in registers.
 template <int Pairs>
-PENSTOCK_TARGET_AVX2 void rows_avx2(const RowPair* window, int32_t pairs, uint8_t* out,
-                                    size_t bytes) {
+PENSTOCK_TARGET_AVX2 void rows_avx2(const RowPair* window, int32_t pairs, uint8_t* out, size_t at,
+                                    size_t end) {
   RowPair kept[Pairs + 1];
   std::copy_n(window, Pairs, kept);
-  for (size_t at = 0; at < bytes; at += kLineUnit) {
+  for (; at < end; at += kLineUnit) {
     Sums sums[2] = {};
     for (int32_t i = 0; i < (Pairs ? Pairs : pairs); ++i) {
       const RowPair& from = Pairs ? kept[i] : window[i];
-      const __m256i lows = _mm256_set1_epi32(low_pair(from.weights));
-      const __m256i highs = _mm256_set1_epi16(high_pair(from.weights));
+      const __m256i lows = _mm256_set1_epi32(from.by.low);
+      const __m256i highs = _mm256_set1_epi32(from.by.high);
       const __m256i a = load_bytes(from.rows[0] + at), b = load_bytes(from.rows[1] + at);
       sums[0].add(_mm256_unpacklo_epi8(a, b), highs, lows, lows);
       sums[1].add(_mm256_unpackhi_epi8(a, b), highs, lows, lows);
@@ -196,32 +201,41 @@ int32_t count_loads(const std::vector<int32_t>& first, int32_t sources) {
 
 }  // namespace
 
+WeightPair split_weights(const int32_t* weights) {
+  return {int32_t(uint16_t(weights[0]) | uint32_t(weights[1]) << 16),
+          int32_t((high_of(weights[0]) | high_of(weights[1]) << 8) * 0x10001)};
+}
+
 void ColumnPass::prepare(const Taps& taps_to_use) {
   taps = &taps_to_use;
   kernel_ = columns_portable;
 #if PENSTOCK_AVX2
   if (!use_avx2()) return;
+  constexpr decltype(kernel_) near[2][3] = {
+      {columns_near<1, 1>, columns_near<1, 2>, columns_near<1, 3>},
+      {columns_near<2, 1>, columns_near<2, 2>, columns_near<2, 3>}};
   pairs = (taps->most + 1) / 2;
-  const int32_t known = pairs < 4 ? pairs : 0;
-  const int32_t loads = count_loads(taps->first, known ? known * 2 : 2);
-  if (loads > 2) {
-    kernel_ = by_steps[steps() < 4 ? steps() : 0];
-    arrange_wide();
-  } else {
-    kernel_ = loads == 1 ? by_pairs<1>[known] : by_pairs<2>[known];
+  const int32_t loads = pairs > 3 ? 0 : count_loads(taps->first, pairs * 2);
+  if (loads == 1 || loads == 2) {
+    kernel_ = near[loads - 1][pairs - 1];
     arrange(loads);
+  } else {
+    kernel_ = columns_far;
+    arrange_far();
   }
 #endif
 }
 
-void ColumnPass::arrange_wide() {
-  wide.assign(taps->first.size() * steps(), {});
-  for (int32_t x = 0; x < taps->outputs; ++x)
-    for (int32_t t = 0; t < taps->size[x]; ++t) {
-      const int32_t weight = taps->weights_of(x)[t];
-      Sixteen& to = wide[size_t(x) * steps() + size_t(t) / 16];
-      to.low[t % 16] = int16_t(weight);
-      to.high[t % 16] = high_of(weight);
+void ColumnPass::arrange_far() {
+  far.clear();
+  for (size_t x = 0; x < taps->first.size(); ++x)
+    for (size_t pair = 0; pair < far_pairs(); ++pair) {
+      int32_t two[2];
+      for (int32_t i = 0; i < 2; ++i) {
+        const int32_t t = int32_t(pair) * 2 + i - taps->first[x] % 2;
+        two[i] = t >= 0 && t < taps->size[x] ? taps->weights_of(int32_t(x))[t] : 0;
+      }
+      far.push_back(split_weights(two));
     }
 }
 
@@ -241,20 +255,23 @@ void ColumnPass::arrange(int32_t loads) {
       const int32_t* of_output = taps->weights_of(int32_t(x));
       Pair* to = weights.data() + x / 32 * size_t(pairs);
       for (int32_t pair = 0; pair < pairs; ++pair, ++to, of_output += 2) {
-        to->high[r][i] = high_pair(of_output);
-        to->low[r][i % 2][i / 2] = low_pair(of_output);
+        const WeightPair split = split_weights(of_output);
+        to->high[r][i] = int16_t(split.high);
+        to->low[r][i % 2][i / 2] = split.low;
       }
     }
   }
 }
 
 void resample_rows(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes) {
+  auto* run = rows_portable;
 #if PENSTOCK_AVX2
-  constexpr decltype(&resample_rows) kernels[] = {rows_avx2<0>, rows_avx2<1>, rows_avx2<2>,
-                                                  rows_avx2<3>};
-  if (use_avx2()) return kernels[pairs < 4 ? pairs : 0](window, pairs, out, bytes);
+  constexpr decltype(run) kernels[] = {rows_avx2<0>, rows_avx2<1>, rows_avx2<2>, rows_avx2<3>};
+  if (use_avx2()) run = kernels[pairs < 4 ? pairs : 0];
 #endif
-  rows_portable(window, pairs, out, bytes);
+  run(window, pairs, out, 0, bytes / kLineUnit * kLineUnit);
+  // Nothing behind the end is touched: the last bytes come with some that are done already.
+  if (bytes % kLineUnit != 0) run(window, pairs, out, bytes - kLineUnit, bytes);
 }
 
 }  // namespace penstock

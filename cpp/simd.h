@@ -38,6 +38,11 @@ AVX2_INLINE __m256i load_wide(const void* from) {
 AVX2_INLINE void store_bytes(void* to, __m256i bytes) {
   _mm256_storeu_si256(static_cast<__m256i*>(to), bytes);
 }
+
+AVX2_INLINE void store_lanes(void* lower, void* upper, __m256i bytes) {
+  _mm_storeu_si128(static_cast<__m128i*>(lower), _mm256_castsi256_si128(bytes));
+  _mm_storeu_si128(static_cast<__m128i*>(upper), _mm256_extracti128_si256(bytes, 1));
+}
 #endif
 
 // True when the CPU has AVX2 and BMI2 and the portable path is not forced.
