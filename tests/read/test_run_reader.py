@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -10,6 +13,7 @@ from numpy.typing import NDArray
 from penstock.plan import RunSchedule
 from penstock.read.layout import Run
 from penstock.read.run_reader import Arenas, RunReader
+from penstock.read.seeks import SeekTables
 
 
 class Held:
@@ -31,7 +35,8 @@ class Held:
         self.wanted.pop(place)
 
     def bytes(self) -> int:
-        return sum(map(len, [*self.in_use, *self.arenas._free]))
+        free = chain.from_iterable(self.arenas._free.values())
+        return sum(map(len, [*self.in_use, *free]))
 
 
 @given(st.lists(st.one_of(st.integers(1, 10_000), st.integers(-50, -1))))
@@ -51,7 +56,7 @@ def test_no_run_is_read_long_before_it_is_needed() -> None:
 
     def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
         read.append(run)
-        return Run(memory, None, {})
+        return Run(memory, SeekTables.make_empty(1), {})
 
     with RunReader(RunSchedule(steps, steps, steps), read_run, steps, ahead=2) as reader:
         for step in range(20):
@@ -79,3 +84,36 @@ def test_arenas_in_use_share_nothing() -> None:
         held.take(size)
         held.give(0)
     assert len({id(arena) for arena in held.in_use}) == len(held.in_use)
+
+
+def test_large_memory_begins_in_the_middle_of_a_page_so_that_files_are_copied_fast() -> None:
+    held = Held()
+    for size in (100_000, 1 << 20, 8 << 20):
+        held.take(size)
+        assert held.in_use[-1].ctypes.data % 4096 == 2048
+
+
+@pytest.mark.parametrize(("size", "together"), [(0, 16), (1, 16), (600_000, 2), (8 << 20, 1)])
+def test_small_runs_are_read_some_at_one_go(size: int, together: int) -> None:
+    steps = np.arange(40)
+    schedule = RunSchedule(steps, np.zeros_like(steps), steps)
+    with RunReader(schedule, None, np.full(40, size), threads=0) as reader:  # type: ignore[arg-type]
+        assert reader._claim() == list(range(together))
+        assert reader._claim() == list(range(together, 2 * together))
+
+
+def test_an_error_arrives_at_the_step_that_needs_the_run_though_others_were_read_with_it() -> None:
+    steps = np.arange(12)
+
+    def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
+        if run == 5:
+            raise OSError("gone")
+        return Run(memory, SeekTables.make_empty(1), {})
+
+    schedule = RunSchedule(steps, np.zeros_like(steps), steps)
+    with RunReader(schedule, read_run, np.ones(12, np.int64), threads=1) as reader:
+        for step in range(5):
+            assert list(reader.take([step])) == [step]
+            reader.finish_step(step)
+        with pytest.raises(OSError, match="gone"):
+            reader.take([5])

@@ -96,7 +96,10 @@ class Layout:
 
     def path_of(self, row: int) -> Path:
         """The file that a row lies in."""
-        return self.part_of(row).root / str(self.columns.files[self.columns.file[row]])
+        return self.part_of(row).root / self._name_of(row)
+
+    def _name_of(self, row: int) -> str:
+        return str(self.columns.files[self.columns.file[row]])
 
     def read_run(self, run: int, memory: NDArray[np.uint8]) -> Run:
         """Reads a run into memory. Thread-safe.
@@ -107,55 +110,60 @@ class Layout:
         part = self.part_of(start)
         lost = _NOTHING
         if part.loose:
-            lost = self._read_files(start, stop, memory)
+            lost = self._read_files(part, start, stop, memory)
         else:
-            self._read_stretch(start, stop, memory[: self.sizes[run]])
+            self._read_stretch(part, start, stop, memory[: self.sizes[run]])
         seeks = self._seeks.read(part.index, part.seek, start - part.start, stop - part.start)
         return Run(memory, seeks or SeekTables.make_empty(stop - start), lost)
 
-    def _read_files(self, start: int, stop: int, memory: NDArray[np.uint8]) -> Mapping[int, str]:
+    def _read_files(
+        self, part: Part, start: int, stop: int, memory: NDArray[np.uint8]
+    ) -> Mapping[int, str]:
         """Each row from a file of its own; why those that could not be read were not."""
         lost: dict[int, str] = {}
         span = self.columns.span
         for row in range(start, stop):
             place, size = int(self.places[row]), int(span.size[row])
             target = memory[place : place + size]
-            reason = self._fill(row, target, int(span.offset[row]), whole=True) if size else None
+            path = os.path.join(part.root, self._name_of(row))
+            reason = _fill(path, target, int(span.offset[row]), whole=True) if size else None
             if reason is not None:
                 lost[row] = reason
                 target[:] = 0  # not what lay here before
         return lost
 
-    def _read_stretch(self, start: int, stop: int, memory: NDArray[np.uint8]) -> None:
+    def _read_stretch(self, part: Part, start: int, stop: int, memory: NDArray[np.uint8]) -> None:
         rows = np.flatnonzero(self.columns.span.size[start:stop] > 0)
         if not len(rows):
             return
         row = start + int(rows[0])
-        reason = self._fill(row, memory, int(self.columns.span.offset[row] - self.places[row]))
+        path = part.root / self._name_of(row)
+        reason = _fill(path, memory, int(self.columns.span.offset[row] - self.places[row]))
         if reason is not None:
-            raise CorruptError(f"{self.path_of(row)}: {reason}")
+            raise CorruptError(f"{path}: {reason}")
 
-    def _fill(
-        self, row: int, memory: NDArray[np.uint8], offset: int, *, whole: bool = False
-    ) -> str | None:
-        """Fills memory from the file of a row, from all of it if `whole`; what went wrong, if anything."""
-        try:
-            fd = os.open(self.path_of(row), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return "the file is missing; it was there when the index was made"
-        except OSError as error:
-            return str(error.strerror)
-        try:
-            got = pread_into(fd, memory.data, offset)
-            if whole and got == len(memory):
-                got = os.fstat(fd).st_size
-        except OSError as error:
-            return str(error.strerror)
-        finally:
-            os.close(fd)
-        if got == len(memory):
-            return None
-        return (
-            f"{len(memory)} bytes at {offset} are indexed, {got} are there; the file changed after it was indexed: "
-            f"{_OPEN_AGAIN if whole else 'open it again if it is loaded by its own path, else pack or index again'}"
-        )
+
+def _fill(
+    path: str | Path, memory: NDArray[np.uint8], offset: int, *, whole: bool = False
+) -> str | None:
+    """Fills memory from a file, from all of it if `whole`; what went wrong, if anything."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return "the file is missing; it was there when the index was made"
+    except OSError as error:
+        return str(error.strerror)
+    try:
+        got = pread_into(fd, memory.data, offset)
+        if whole and got == len(memory):
+            got = os.fstat(fd).st_size
+    except OSError as error:
+        return str(error.strerror)
+    finally:
+        os.close(fd)
+    if got == len(memory):
+        return None
+    return (
+        f"{len(memory)} bytes at {offset} are indexed, {got} are there; the file changed after it was indexed: "
+        f"{_OPEN_AGAIN if whole else 'open it again if it is loaded by its own path, else pack or index again'}"
+    )

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 ReadRun = Callable[[int, NDArray[np.uint8]], Run]
 
+# What a thread reads at one go, of runs of a file each: to wait and to wake costs more than to read one.
+_CLAIMED_RUNS = 16
+_CLAIMED_BYTES = 1 << 20
+_PAGE = 4096
+
 
 class Arenas:
     """Memory for runs, given back when a run is done with and used again for one of about its size.
@@ -34,23 +39,43 @@ class Arenas:
     """
 
     def __init__(self) -> None:
-        self._free: list[NDArray[np.uint8]] = []
+        self._free: dict[int, list[NDArray[np.uint8]]] = {}
         self._lock = threading.Lock()
 
     def take(self, size: int) -> NDArray[np.uint8]:
         room = _round_up(size)
         with self._lock:
-            fits = [i for i, arena in enumerate(self._free) if room <= len(arena) <= 2 * room]
+            fits = [length for length in self._free if room <= length <= 2 * room]
             if fits:
-                return self._free.pop(min(fits, key=lambda i: len(self._free[i])))
+                return self._pop(min(fits))
             let_go = 0
             while self._free and let_go < room:
-                let_go += len(self._free.pop(0))
-        return np.empty(room, np.uint8)
+                let_go += len(self._pop(next(iter(self._free))))
+        return _allocate(room)
 
     def give(self, arena: NDArray[np.uint8]) -> None:
         with self._lock:
-            self._free.append(arena)
+            self._free.setdefault(len(arena), []).append(arena)
+
+    def _pop(self, length: int) -> NDArray[np.uint8]:
+        arenas = self._free[length]
+        arena = arenas.pop()
+        if not arenas:
+            del self._free[length]
+        return arena
+
+
+def _allocate(size: int) -> NDArray[np.uint8]:
+    """Memory that begins in the middle of a page, unless it is small.
+
+    Large arrays begin 16 bytes behind a page, and files lie in whole pages. To copy to 16 bytes further into a page than
+    from takes three times as long: the CPU takes what it loads for what it has just stored.
+    """
+    if size < 16 * _PAGE:
+        return np.empty(size, np.uint8)
+    memory = np.empty(size + _PAGE, np.uint8)
+    start = (_PAGE // 2 - memory.ctypes.data) % _PAGE
+    return memory[start : start + size]
 
 
 def _round_up(size: int) -> int:
@@ -87,6 +112,7 @@ class RunReader:
         self._step = start
         self._next = 0
         self._ready: dict[int, Run] = {}
+        self._missing: set[int] = set()
         self._error: BaseException | None = None
         self._closed = False
         self._new_bytes = 0
@@ -122,7 +148,8 @@ class RunReader:
     def take(self, runs: list[int]) -> dict[int, Run]:
         """The runs of the current step, as soon as they are there."""
         with self._change:
-            while not all(run in self._ready for run in runs):
+            self._missing = {run for run in runs if run not in self._ready}
+            while self._missing:
                 if self._error is not None:
                     raise self._error
                 if self._closed:
@@ -153,26 +180,42 @@ class RunReader:
 
     def _work(self) -> None:
         try:
-            while (run := self._claim()) is not None:
-                memory = self._arenas.take(int(self._sizes[run]))
-                before = time.perf_counter()
-                result = self._read_run(run, memory)
-                with self._change:
-                    self._ready[run] = result
-                    self._new_bytes += int(self._sizes[run])
-                    self._new_seconds += time.perf_counter() - before
-                    self._change.notify_all()
+            while claimed := self._claim():
+                self._read(claimed)
         except BaseException as error:  # noqa: BLE001 - it is raised again where the run is needed
             with self._change:
                 self._error = error
                 self._change.notify_all()
 
-    def _claim(self) -> int | None:
-        """The next run to read, when its time has come; None at the end."""
+    def _read(self, claimed: list[int]) -> None:
+        before = time.perf_counter()
+        done: dict[int, Run] = {}
+        try:
+            for run in claimed:
+                done[run] = self._read_run(run, self._arenas.take(int(self._sizes[run])))
+        finally:
+            with self._change:
+                self._ready.update(done)
+                self._new_bytes += sum(int(self._sizes[run]) for run in done)
+                self._new_seconds += time.perf_counter() - before
+                self._missing.difference_update(done)
+                if not self._missing:
+                    self._change.notify_all()
+
+    def _claim(self) -> list[int]:
+        """The next runs to read, several if they are small, when their time has come; none at the end."""
         with self._change:
             while not self._closed and self._error is None and self._next < len(self._runs):
-                if self._first[self._next] <= self._step + self._ahead:
+                claimed, size = list[int](), 0
+                while self._is_due() and len(claimed) < _CLAIMED_RUNS and size < _CLAIMED_BYTES:
+                    claimed.append(self._runs[self._next])
+                    size += int(self._sizes[claimed[-1]])
                     self._next += 1
-                    return int(self._runs[self._next - 1])
+                if claimed:
+                    return claimed
                 self._change.wait()
-            return None
+            return []
+
+    def _is_due(self) -> bool:
+        due = self._step + self._ahead
+        return self._next < len(self._runs) and self._first[self._next] <= due

@@ -60,12 +60,13 @@ def _read_tables(fd: int, offsets: int, data: int, start: int, stop: int) -> See
     if len(raw) != wanted:
         return None
     bounds = np.frombuffer(raw, "<i4").astype(np.int64)
-    if bounds[0] < 0 or (np.diff(bounds) < 0).any():
+    first, size = int(bounds[0]), int(bounds[-1] - bounds[0])
+    if first < 0 or np.count_nonzero(bounds[1:] < bounds[:-1]):
         return None
-    tables = os.pread(fd, int(bounds[-1] - bounds[0]), data + int(bounds[0]))
-    if len(tables) != bounds[-1] - bounds[0]:
+    tables = os.pread(fd, size, data + first)
+    if len(tables) != size:
         return None
-    return SeekTables(np.frombuffer(tables, np.uint8), bounds - bounds[0])
+    return SeekTables(np.frombuffer(tables, np.uint8), bounds - first)
 
 
 def _find_column(index: Path, name: str) -> tuple[int, int] | None:
