@@ -240,7 +240,7 @@ Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek) {
   if (status == Status::ok) status = scan.find_entries(finest);
   if (status == Status::ok) status = check_end(jpeg, scan.end(), true);
   if (status != Status::ok) return status;
-  for (int32_t step = kFinestStep; step < headers.mcu_cols + kFinestStep; step += kFinestStep)
+  for (int32_t step = kFinestStep; step < finest.half + kFinestStep; step += kFinestStep)
     if (write_seek(thin_out(finest, headers, step), jpeg, headers, seek_budget(jpeg), seek)) break;
   return Status::ok;
 }

@@ -51,7 +51,8 @@ Following find_following(const AcTable& lone, size_t at, int room) {
 }
 
 // Joins each symbol with the one behind it and with an end of block, where they fit too. What
-// follows symbols of the same length is the same, and found once.
+// follows symbols of the same length is the same, and found once. Entries are added as words: no
+// byte of them overflows.
 void join_symbols(AcTable& table) {
   constexpr size_t count = 1 << kLookBits;
   const AcTable lone = table;
@@ -60,9 +61,10 @@ void join_symbols(AcTable& table) {
   uint8_t lengths[count];
   size_t known = 0;
   for (size_t at = 0, size; at < count; at += size) {
-    const int length = lone.length[at], room = kLookBits - length;
-    size = length ? size_t(1) << room : 1;
+    size = 1;
     if (lone.look[at].advance >= kEndOfBlock) continue;
+    const int length = lone.length[at], room = kLookBits - length;
+    size <<= room;
     for (size_t i = 0; i < size && !(known & size); ++i) {
       const Following found = find_following(lone, i << length, room);
       std::memcpy(entries + size + i, &found.entry, sizeof(AcEntry));

@@ -44,7 +44,7 @@ class ScanDecoder {
   Status decode_rows(const SeekTable& table, int32_t top, int32_t bottom, Columns columns,
                      int16_t* coefficients);
 
-  // The entry points of a scan that can_seek(), one for each step, in `table`.
+  // Finds the entries of a table whose step is set, of a scan that can_seek().
   Status find_entries(SeekTable& table);
 
  private:

@@ -96,6 +96,7 @@ void SeekTable::set_step(int32_t mcu_cols, int32_t mcus) {
   step = mcus;
   half = divide_up(mcu_cols, 2);
   dense = divide_up(half, step);
+  sparse = divide_up(half, 4 * step);
   per_row = find(mcu_cols - 1) + 1;
 }
 

@@ -29,18 +29,18 @@ struct SeekEntry {
 // Entries lie at every `step`-th MCU in the left half of a row, and at every fourth of these in the
 // right half: nine of ten random crops begin on the left.
 struct SeekTable {
-  int32_t step = 0;  // 0: no table
-  int32_t half = 0, dense = 0, per_row = 0;
+  int32_t step = 0;                // 0: no table
+  int32_t half = 0;                // columns of the left half
+  int32_t dense = 0, per_row = 0;  // entries of the left half, and of a row
+  int32_t sparse = 0;  // the first multiple of 4 * step in the right half, divided by that
   std::vector<SeekEntry> entries;  // [mcu_rows][per_row]
 
   void set_step(int32_t mcu_cols, int32_t mcus);
   // The column of the i-th entry of a row, and the last entry that is not behind a column.
-  int32_t column(int32_t i) const {
-    return i < dense ? i * step : (divide_up(half, 4 * step) + i - dense) * 4 * step;
-  }
+  int32_t column(int32_t i) const { return i < dense ? i * step : (sparse + i - dense) * 4 * step; }
   int32_t find(int32_t column) const {
     if (column < half) return column / step;
-    return dense - 1 + std::max(column / (4 * step) + 1 - divide_up(half, 4 * step), 0);
+    return dense + std::max(column / (4 * step) - sparse, -1);
   }
 };
 

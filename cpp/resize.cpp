@@ -8,7 +8,7 @@ namespace penstock {
 namespace {
 
 // Rows that go through the horizontal pass together: they share the loads of the weights, and are
-// always a multiple of the lines that it can do at once.
+// as many lines as it can do at once, or a multiple.
 constexpr int32_t kRowGroup = 16;
 
 // The order of the passes shows in the last bit, since the rows between them are rounded to bytes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import chain
 
 import numpy as np
@@ -102,18 +103,53 @@ def test_small_runs_are_read_some_at_one_go(size: int, together: int) -> None:
         assert reader._claim() == list(range(together, 2 * together))
 
 
-def test_an_error_arrives_at_the_step_that_needs_the_run_though_others_were_read_with_it() -> None:
+def test_a_thread_leaves_the_others_their_share_and_later_steps_for_later() -> None:
+    runs, read = np.arange(12), threading.Barrier(2, timeout=60)
+
+    def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
+        if run in (0, 4):
+            read.wait()  # for the other thread: it has something to read, too
+        return Run(memory, SeekTables.make_empty(1), {})
+
+    schedule = RunSchedule(runs, runs // 8, runs // 8)
+    with RunReader(schedule, read_run, np.ones(12, np.int64), threads=2, ahead=0) as reader:
+        assert list(reader.take(list(range(8)))) == list(range(8))
+        assert not {8, 9, 10, 11} & reader._ready.keys()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_arrives_at_the_step_that_needs_the_run(threads: int) -> None:
     steps = np.arange(12)
 
     def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
-        if run == 5:
-            raise OSError("gone")
+        if run >= 5:
+            raise OSError(f"{run} is gone")
         return Run(memory, SeekTables.make_empty(1), {})
 
     schedule = RunSchedule(steps, np.zeros_like(steps), steps)
-    with RunReader(schedule, read_run, np.ones(12, np.int64), threads=1) as reader:
+    with RunReader(schedule, read_run, np.ones(12, np.int64), threads=threads) as reader:
         for step in range(5):
             assert list(reader.take([step])) == [step]
             reader.finish_step(step)
-        with pytest.raises(OSError, match="gone"):
-            reader.take([5])
+        with pytest.raises(OSError, match="5 is gone"):
+            reader.take([5, 6])
+
+
+def test_closing_does_not_wait_for_all_that_was_claimed() -> None:
+    runs, begun, closing = np.arange(16), threading.Event(), threading.Event()
+    read = []
+
+    def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
+        read.append(run)
+        begun.set()
+        closing.wait(60)
+        return Run(memory, SeekTables.make_empty(1), {})
+
+    schedule = RunSchedule(runs, np.zeros_like(runs), runs)
+    reader = RunReader(schedule, read_run, np.ones(16, np.int64), threads=1)
+    begun.wait(60)
+    with reader._change:
+        reader._closed = True
+    closing.set()
+    reader.close()
+    assert read == [0]

@@ -25,6 +25,7 @@ from penstock.read import opening
 from penstock.read.opening import open_dataset
 from penstock.sample import Sample
 from penstock.transforms import CenterCrop, RandomResizedCrop, Resize
+from trees import make_folder
 
 from .conftest import write_pictures
 
@@ -575,3 +576,20 @@ def test_what_lies_above_a_link_is_above_its_target(
         assert len(Loader(path, 1, transform=[CenterCrop(8)])) == 3
         assert len(open_dataset(path)) == 3
     assert len(penstock.open_source("link/../in").names) == 3
+
+
+def test_a_kept_index_of_other_content_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a new Penstock writes something into indexes that those it finds do not have."""
+    make_folder(tmp_path / "photos", classes=2, per_class=2, size=8)
+    cache = tmp_path / "cache"
+
+    def list_kept() -> set[str]:
+        assert len(open_dataset(tmp_path / "photos", cache)) == 4
+        return {path.name for path in cache.iterdir() if path.is_dir()}
+
+    first = list_kept()
+    assert list_kept() == first
+    monkeypatch.setattr(opening, "_CONTENT", -1)
+    assert list_kept() - first

@@ -34,6 +34,9 @@ from penstock.pack.workshop import FOLDER as WORKSHOP
 from penstock.read.dataset import Dataset, open_indexed
 
 _log = logging.getLogger("penstock")
+_CONTENT = (
+    2  # counts up when indexes hold something new, so that those that are kept are made again
+)
 _held: dict[Path, int] = {}  # descriptors of manifests that this process has locked
 
 
@@ -158,7 +161,7 @@ def _other_way(path: Path) -> str:
 
 def _open_kept(original: _Original, cache: Path) -> Dataset:
     """An index is never changed, nor removed while a process works with it: what has changed gets a new one."""
-    name, state = _digest(os.fspath(original.path)), _digest(original.state)
+    name, state = _digest(os.fspath(original.path)), _digest(f"{_CONTENT} {original.state}")
     kept = _find_kept(original, cache, f"{name}-{state}-")
     if kept is None:
         with _locked(cache / f"{name}.lock"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ class Arenas:
     """Memory for runs, given back when a run is done with and used again for one of about its size.
 
     Memory that is free is let go before more is taken: what is held never exceeds 9/4 of the most that was
-    wanted at one time.
+    wanted at one time, and a page for each run.
     """
 
     def __init__(self) -> None:
@@ -112,8 +113,8 @@ class RunReader:
         self._step = start
         self._next = 0
         self._ready: dict[int, Run] = {}
+        self._failed: dict[int, BaseException] = {}
         self._missing: set[int] = set()
-        self._error: BaseException | None = None
         self._closed = False
         self._new_bytes = 0
         self._new_seconds = 0.0
@@ -148,13 +149,14 @@ class RunReader:
     def take(self, runs: list[int]) -> dict[int, Run]:
         """The runs of the current step, as soon as they are there."""
         with self._change:
-            self._missing = {run for run in runs if run not in self._ready}
+            self._missing = set(runs) - self._ready.keys() - self._failed.keys()
             while self._missing:
-                if self._error is not None:
-                    raise self._error
                 if self._closed:
                     raise RuntimeError("the reader is closed")
                 self._change.wait()
+            for run in runs:
+                if run in self._failed:
+                    raise self._failed[run]
             return {run: self._ready[run] for run in runs}
 
     def finish_step(self, step: int) -> None:
@@ -179,43 +181,43 @@ class RunReader:
             return count
 
     def _work(self) -> None:
-        try:
-            while claimed := self._claim():
-                self._read(claimed)
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the run is needed
-            with self._change:
-                self._error = error
-                self._change.notify_all()
-
-    def _read(self, claimed: list[int]) -> None:
-        before = time.perf_counter()
-        done: dict[int, Run] = {}
-        try:
+        while claimed := self._claim():
+            before = time.perf_counter()
+            done: dict[int, Run] = {}
+            failed: dict[int, BaseException] = {}
             for run in claimed:
-                done[run] = self._read_run(run, self._arenas.take(int(self._sizes[run])))
-        finally:
+                if self._closed:
+                    break
+                try:
+                    done[run] = self._read_run(run, self._arenas.take(int(self._sizes[run])))
+                except BaseException as error:  # noqa: BLE001 - it is raised again where the run is needed
+                    failed[run] = error
             with self._change:
                 self._ready.update(done)
+                self._failed.update(failed)
                 self._new_bytes += sum(int(self._sizes[run]) for run in done)
                 self._new_seconds += time.perf_counter() - before
-                self._missing.difference_update(done)
-                if not self._missing:
-                    self._change.notify_all()
+                if self._missing:
+                    self._missing -= done.keys() | failed.keys()
+                    if not self._missing:
+                        self._change.notify_all()
 
     def _claim(self) -> list[int]:
-        """The next runs to read, several if they are small, when their time has come; none at the end."""
+        """The next runs to read, when their time has come; none at the end.
+
+        Several if they are small and of the same step, so that each thread gets its share of them.
+        """
         with self._change:
-            while not self._closed and self._error is None and self._next < len(self._runs):
-                claimed, size = list[int](), 0
-                while self._is_due() and len(claimed) < _CLAIMED_RUNS and size < _CLAIMED_BYTES:
-                    claimed.append(self._runs[self._next])
-                    size += int(self._sizes[claimed[-1]])
-                    self._next += 1
-                if claimed:
+            while not self._closed and self._next < len(self._runs):
+                step = self._first[self._next]
+                if step <= self._step + self._ahead:
+                    left = bisect_right(self._first, step) - self._next
+                    share = min(-(-left // max(len(self._threads), 1)), _CLAIMED_RUNS)
+                    claimed, size = list[int](), 0
+                    while len(claimed) < share and size < _CLAIMED_BYTES:
+                        claimed.append(self._runs[self._next])
+                        size += int(self._sizes[claimed[-1]])
+                        self._next += 1
                     return claimed
                 self._change.wait()
             return []
-
-    def _is_due(self) -> bool:
-        due = self._step + self._ahead
-        return self._next < len(self._runs) and self._first[self._next] <= due

@@ -110,7 +110,8 @@ class Recipe:
             order = plan.jitter_order(uniforms[:, 3:]).astype(np.uint8)
         if self.lighting is not None:
             alphas = plan.lighting_alphas(draw.uniforms(Stream.LIGHTING, 4), self.lighting.std)
-            light = (255 * alphas @ _PRINCIPAL_COLOURS.T).astype(np.float32)
+            # Not a matrix product, which rounds by the place of a sample among the others.
+            light = (255 * alphas[:, None, :] * _PRINCIPAL_COLOURS).sum(axis=2).astype(np.float32)
         return Color(factors, order, light)
 
 

@@ -183,16 +183,15 @@ class Renderer:
     def _gather_seeks(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> Arena:
         tables = [run.seeks for run in runs.values()]
         bounds = np.concatenate([table.bounds for table in tables])
-        # Where those of each run begin: a run has one more of them than rows.
-        starts = np.cumsum([0, *(len(table.bounds) for table in tables[:-1])])
         numbers = self._number_runs(rows, runs)
-        places = (starts - self.layout.runs[list(runs)])[numbers] + rows
-        offsets = bounds[places]
-        sizes = bounds[places + 1] - offsets
-        return Arena([table.data for table in tables], offsets, sizes, numbers)
+        first_rows = self.layout.runs[list(runs)]
+        first_bounds = np.cumsum([0, *(len(table.bounds) for table in tables[:-1])])
+        places = first_bounds[numbers] + rows - first_rows[numbers]
+        offsets, ends = bounds[places], bounds[places + 1]
+        return Arena([table.data for table in tables], offsets, ends - offsets, numbers)
 
     def _number_runs(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> NDArray[np.int64]:
-        """Which of `runs`, which come in their order, each row lies in."""
+        """Which of `runs`, whose keys increase, each row lies in."""
         return np.searchsorted(list(runs), self.layout.runs_of(rows))
 
     def report(self, row: int, reason: str) -> tuple[str, str]:
