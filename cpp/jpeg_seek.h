@@ -63,7 +63,7 @@ bool read_seek(Bytes seek, Bytes jpeg, const Headers& headers, int32_t top, int3
 // At most 1.5 % of the picture.
 constexpr size_t seek_budget(Bytes jpeg) { return jpeg.size * 3 / 200; }
 
-// Whether a table can be worth its bytes: entries hardly ever take less than three.
+// Whether no table is likely to fit: entries hardly ever take less than three bytes.
 constexpr bool too_small_to_seek(Bytes jpeg, const Headers& headers) {
   return seek_budget(jpeg) < size_t(3 * headers.mcu_rows + 10);
 }

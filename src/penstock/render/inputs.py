@@ -30,15 +30,12 @@ class Arena:
     numbers: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        shapes = [np.shape(list_) for list_ in self._lists()]
+        lists = (self.offsets, self.sizes, self.offsets if self.numbers is None else self.numbers)
+        shapes = [np.shape(numbers) for numbers in lists]
         if len(shapes[0]) != 1 or len(set(shapes)) > 1:
             raise ValueError(
-                f"offsets and sizes (and numbers) must be lists of the same length, not {shapes}"
+                f"offsets and sizes, and numbers if given, must be lists of the same length, not {shapes}"
             )
-
-    def _lists(self) -> list[NDArray[np.int64]]:
-        lists = [self.offsets, self.sizes]
-        return lists if self.numbers is None else [*lists, self.numbers]
 
     def __len__(self) -> int:
         return len(self.offsets)
