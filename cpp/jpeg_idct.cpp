@@ -176,23 +176,6 @@ AVX2_INLINE void transform(__m256i (&row)[8]) {
   row[7] = scale_down<shift>(t10 - t3);
 }
 
-AVX2_INLINE void transpose(__m256i (&row)[8]) {
-  __m256i a[8], b[8];
-  for (int i = 0; i < 4; ++i) {
-    a[2 * i] = _mm256_unpacklo_epi16(row[2 * i], row[2 * i + 1]);
-    a[2 * i + 1] = _mm256_unpackhi_epi16(row[2 * i], row[2 * i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4)
-    for (int j = 0; j < 2; ++j) {
-      b[i + 2 * j] = _mm256_unpacklo_epi32(a[i + j], a[i + j + 2]);
-      b[i + 2 * j + 1] = _mm256_unpackhi_epi32(a[i + j], a[i + j + 2]);
-    }
-  for (int i = 0; i < 4; ++i) {
-    row[2 * i] = _mm256_unpacklo_epi64(b[i], b[i + 4]);
-    row[2 * i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 4]);
-  }
-}
-
 AVX2_INLINE __m256i dequantise(__m256i row, const int16_t* quant) {
   const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quant));
   return _mm256_mullo_epi16(row, _mm256_broadcastsi128_si256(q));
@@ -217,8 +200,7 @@ AVX2_INLINE void store_columns(const __m256i (&column)[8], uint8_t* out, size_t 
     const __m256i a = half[0][y / 4], b = half[1][y / 4];
     __m256i rows = y % 4 == 0 ? _mm256_unpacklo_epi32(a, b) : _mm256_unpackhi_epi32(a, b);
     rows = _mm256_permute4x64_epi64(_mm256_add_epi8(rows, center), 0xD8);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_castsi256_si128(rows));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + stride), _mm256_extracti128_si256(rows, 1));
+    store_lanes(out, out + stride, rows);
   }
 }
 
@@ -236,7 +218,7 @@ AVX2_INLINE void transform_pair(__m256i (&row)[8], int16_t* left, int16_t* right
   clear_rows(left, 0, rows);
   clear_rows(right, 0, rows);
   transform<kPass1Shift, corner>(row);
-  transpose(row);
+  transpose_lanes(row);
   transform<kPass2Shift, corner>(row);
   store_columns(row, out, stride);
 }

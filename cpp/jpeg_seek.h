@@ -5,10 +5,10 @@
 // headers, so that a table of another picture, or a damaged one, is recognised.
 //
 //   uint32 size of the JPEG, uint16 step, all numbers little-endian,
-//   a byte each: the bits that a distance takes, and those that a predictor of each component
-//   takes; for each entry but the first, packed from the lowest bit of each byte on: its distance
-//   from the last entry in bits (stuffed zeros included) and its predictors in two's complement;
-//   uint32 CRC-32C of the JPEG up to its scan, followed by all of the above.
+//   uint8 bits that a distance takes, uint8 bits that a predictor takes for each component: 1 to
+//   25, for each entry but the first, packed from the lowest bit of each byte on: its distance from
+//   the last entry in bits (stuffed zeros included), its predictors in two's complement, zeros up
+//   to a whole byte, uint32 CRC-32C of the JPEG up to its scan, followed by all of the above.
 //
 // An empty table is valid and means: begin at the top left corner.
 #pragma once

@@ -30,6 +30,10 @@ void h2v2_portable(const uint8_t* near, const uint8_t* far, uint8_t* out, int n)
 
 #if PENSTOCK_AVX2
 
+AVX2_INLINE __m256i load_wide(const uint8_t* in) {
+  return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
+}
+
 AVX2_INLINE __m256i times3(__m256i a) { return _mm256_add_epi16(a, _mm256_slli_epi16(a, 1)); }
 
 AVX2_INLINE __m256i column_sum(const uint8_t* near, const uint8_t* far) {

@@ -112,18 +112,6 @@ PENSTOCK_TARGET_AVX2 void columns_near(ColumnPass& pass, const Planar& in, const
   }
 }
 
-// Turns eight by eight elements of 16 bits in each lane: rows become columns.
-AVX2_INLINE void transpose(__m256i rows[8]) {
-  for (int round = 0; round < 3; ++round) {
-    __m256i mixed[8];
-    for (int i = 0; i < 4; ++i) {
-      mixed[i * 2] = _mm256_unpacklo_epi16(rows[i], rows[i + 4]);
-      mixed[i * 2 + 1] = _mm256_unpackhi_epi16(rows[i], rows[i + 4]);
-    }
-    for (int i = 0; i < 8; ++i) rows[i] = mixed[i];
-  }
-}
-
 // For outputs of many sources, or far apart: 16 lines at once, which are turned for that, so that
 // the same two columns of all of them lie side by side.
 PENSTOCK_TARGET_AVX2 void columns_far(ColumnPass& pass, const Planar& in, const Planar& out) {
@@ -143,7 +131,7 @@ PENSTOCK_TARGET_AVX2 void columns_far(ColumnPass& pass, const Planar& in, const 
       if (at % 64 == 0)  // too many streams for the CPU to foresee
         for (const uint8_t* row : from) _mm_prefetch(row + at + 256, _MM_HINT_T0);
       for (int i = 0; i < 8; ++i) rows[i] = load_lanes(from[i] + at, from[i + 8] + at);
-      transpose(rows);
+      transpose_lanes(rows);
       for (size_t i = 0; i < 8; ++i) store_bytes(turned + at * 16 + i * 32, rows[i]);
     }
     const WeightPair* by = pass.far.data();
@@ -163,7 +151,7 @@ PENSTOCK_TARGET_AVX2 void columns_far(ColumnPass& pass, const Planar& in, const 
         const __m256i bytes = _mm256_packus_epi16(levels[0], levels[1]);
         rows[i / 2] = _mm256_unpacklo_epi8(bytes, _mm256_srli_si256(bytes, 8));
       }
-      transpose(rows);
+      transpose_lanes(rows);
       for (int i = 0; i < 8; ++i) store_lanes(to[i] + x, to[i + 8] + x, rows[i]);
     }
   }

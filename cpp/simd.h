@@ -30,11 +30,6 @@ AVX2_INLINE __m256i load_lanes(const void* lower, const void* upper) {
                           _mm_loadu_si128(static_cast<const __m128i*>(lower)));
 }
 
-// 16 bytes, in 16 bits each.
-AVX2_INLINE __m256i load_wide(const void* from) {
-  return _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(from)));
-}
-
 AVX2_INLINE void store_bytes(void* to, __m256i bytes) {
   _mm256_storeu_si256(static_cast<__m256i*>(to), bytes);
 }
@@ -42,6 +37,18 @@ AVX2_INLINE void store_bytes(void* to, __m256i bytes) {
 AVX2_INLINE void store_lanes(void* lower, void* upper, __m256i bytes) {
   _mm_storeu_si128(static_cast<__m128i*>(lower), _mm256_castsi256_si128(bytes));
   _mm_storeu_si128(static_cast<__m128i*>(upper), _mm256_extracti128_si256(bytes, 1));
+}
+
+// Turns eight by eight elements of 16 bits in each lane: rows become columns.
+AVX2_INLINE void transpose_lanes(__m256i rows[8]) {
+  for (int round = 0; round < 3; ++round) {
+    __m256i mixed[8];
+    for (int i = 0; i < 4; ++i) {
+      mixed[i * 2] = _mm256_unpacklo_epi16(rows[i], rows[i + 4]);
+      mixed[i * 2 + 1] = _mm256_unpackhi_epi16(rows[i], rows[i + 4]);
+    }
+    for (int i = 0; i < 8; ++i) rows[i] = mixed[i];
+  }
 }
 #endif
 

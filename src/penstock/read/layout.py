@@ -125,7 +125,9 @@ class Layout:
         for row in range(start, stop):
             place, size = int(self.places[row]), int(span.size[row])
             target = memory[place : place + size]
-            path = os.path.join(part.root, self._name_of(row))
+            path = os.path.join(
+                part.root, self._name_of(row)
+            )  # a Path would take as long as opening it
             reason = _fill(path, target, int(span.offset[row]), whole=True) if size else None
             if reason is not None:
                 lost[row] = reason

@@ -34,9 +34,8 @@ from penstock.pack.workshop import FOLDER as WORKSHOP
 from penstock.read.dataset import Dataset, open_indexed
 
 _log = logging.getLogger("penstock")
-_CONTENT = (
-    2  # counts up when indexes hold something new, so that those that are kept are made again
-)
+# Counts up when indexes hold something new, so that those that are kept are made again.
+_CONTENT = 2
 _held: dict[Path, int] = {}  # descriptors of manifests that this process has locked
 
 

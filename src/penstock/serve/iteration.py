@@ -18,9 +18,8 @@ from penstock.serve.handoff import Handoff, run_ahead
 from penstock.serve.python_stage import Workers
 from penstock.serve.renderer import Prepared, Renderer
 
-_DRAWN_TOGETHER = (
-    1024  # samples: for a batch of 256 alone, half of the time goes into calling NumPy
-)
+# Samples that are drawn at once: for a batch of 256 alone, half of the time goes into calling NumPy.
+_DRAWN_TOGETHER = 1024
 
 
 def iterate(
