@@ -11,7 +11,7 @@ namespace penstock {
 namespace {
 
 constexpr int kLooksPerRefill = 5;
-static_assert(kLooksPerRefill * kLookBits <= 56);
+static_assert(kLooksPerRefill * kLookBits <= 57);
 
 uint64_t load_big_endian(const uint8_t* data) {
   uint64_t word;
@@ -21,20 +21,18 @@ uint64_t load_big_endian(const uint8_t* data) {
 
 // The bits of one span, in registers.
 struct Reader {
-  uint64_t bits;        // the next bits, left-aligned
-  uint32_t count;       // how many of them are valid
-  const uint8_t* next;  // the byte that the next refill begins with
+  uint64_t bits;      // the next bits, left-aligned
+  uint64_t position;  // of the first of them
 };
 
-PENSTOCK_INLINE void refill(Reader& reader) {
-  reader.bits |= load_big_endian(reader.next) >> reader.count;
-  reader.next += (63 - reader.count) >> 3;
-  reader.count |= 56;
+// At least 57 bits are there then.
+PENSTOCK_INLINE void refill(Reader& reader, const uint8_t* data) {
+  reader.bits = load_big_endian(data + (reader.position >> 3)) << (reader.position & 7);
 }
 
 PENSTOCK_INLINE void drop(Reader& reader, uint32_t count) {
   reader.bits <<= count & 63;
-  reader.count -= count;
+  reader.position += count;
 }
 
 // The next `size` bits as the standard's signed value; size may be 0.
@@ -72,6 +70,7 @@ struct Lane {
 
 struct Queue {
   const McuLayout* layout;
+  const uint8_t* data;
   Span* next;
   Span* end;
   int16_t scratch[kBlockSize];
@@ -79,12 +78,12 @@ struct Queue {
 
 enum class Step { go_on, span_done, corrupt, truncated };
 
-PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress) {
+PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress, const uint8_t* data) {
   const McuLayout::Block& block = *progress.next;
   progress.next = block.next;
   lane.table = block.ac;
   lane.index = 0;
-  refill(lane.reader);
+  refill(lane.reader, data);
   const DcEntry& entry = block.dc->look[lane.reader.bits >> (64 - kDcLookBits)];
   int length = entry.length, size = entry.size;
   if (__builtin_expect(length == 0, 0)) {
@@ -111,19 +110,16 @@ PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
   progress.next = queue.layout->blocks;
   progress.blocks_left = span->skip * queue.layout->count;
   progress.step = 0;
-  lane.reader = {0, 0, span->data + (span->bit >> 3)};
-  refill(lane.reader);
-  drop(lane.reader, span->bit & 7);
+  lane.reader.position = span->bit;
   lane.block = queue.scratch;
   if (progress.blocks_left == 0) begin_kept(lane, progress, *queue.layout);
-  return begin_block(lane, progress);
+  return begin_block(lane, progress, queue.data);
 }
 
-PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress) {
-  // intentional: `next` runs up to 8 bytes ahead of the bits used; end_span checks to the bit.
-  if (lane.reader.next > progress.span->end + 8) return Step::truncated;
+PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, const uint8_t* data) {
+  if (lane.reader.position > progress.span->end) return Step::truncated;
   lane.block += progress.step;
-  return --progress.blocks_left == 0 ? Step::span_done : begin_block(lane, progress);
+  return --progress.blocks_left == 0 ? Step::span_done : begin_block(lane, progress, data);
 }
 
 // Goes on with the blocks to keep, or with the next span if there is one.
@@ -131,10 +127,9 @@ PENSTOCK_INLINE Step end_span(Lane& lane, Progress& progress, Queue& queue) {
   Span& span = *progress.span;
   if (progress.step == 0 && span.keep != 0) {
     begin_kept(lane, progress, *queue.layout);
-    return begin_block(lane, progress);
+    return begin_block(lane, progress, queue.data);
   }
-  span.bit = uint64_t(lane.reader.next - span.data) * 8 - lane.reader.count;
-  if (span.bit > uint64_t(span.end - span.data) * 8) return Step::truncated;
+  span.bit = lane.reader.position;
   return queue.next != queue.end ? begin_span(lane, progress, queue) : Step::span_done;
 }
 
@@ -143,32 +138,33 @@ PENSTOCK_INLINE int16_t& coefficient(const Lane& lane, size_t index) {
 }
 
 // A value behind which the block may end, for there is no room for more.
-PENSTOCK_INLINE Step put(Lane& lane, Progress& progress, int advance, int32_t value) {
+PENSTOCK_INLINE Step put(Lane& lane, Progress& progress, const uint8_t* data, int advance,
+                         int32_t value) {
   lane.index += size_t(advance);
   if (lane.index > 63) return Step::corrupt;
   coefficient(lane, lane.index) = int16_t(value);
-  return lane.index < 63 ? Step::go_on : end_block(lane, progress);
+  return lane.index < 63 ? Step::go_on : end_block(lane, progress, data);
 }
 
 PENSTOCK_INLINE size_t position(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
 
 // One symbol of any size.
-PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress) {
+PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, const uint8_t* data) {
   const AcEntry entry = lane.table->look[position(lane)];
   int length = entry.first_advance, symbol = uint8_t(entry.value);
-  refill(lane.reader);
+  refill(lane.reader, data);
   if (length == 0) {
     symbol = find_symbol(lane.table->codes, lane.reader.bits, length);
     if (symbol < 0) return Step::corrupt;
   }
   drop(lane.reader, uint32_t(length));
   const int size = symbol & 15, run = symbol >> 4;
-  if (size == 0 && run != 15) return end_block(lane, progress);
-  return put(lane, progress, run + 1, receive_extend(lane.reader, size));
+  if (size == 0 && run != 15) return end_block(lane, progress, data);
+  return put(lane, progress, data, run + 1, receive_extend(lane.reader, size));
 }
 
 // Symbols up to the end of the block.
-PENSTOCK_INLINE Step decode_last(Lane& lane, Progress& progress) {
+PENSTOCK_INLINE Step decode_last(Lane& lane, Progress& progress, const uint8_t* data) {
   const size_t at = position(lane);
   const AcEntry& entry = lane.table->look[at];
   // Before an end of block; beyond 63, by wrapping, if there is none. An index of 63 ends the block
@@ -176,13 +172,13 @@ PENSTOCK_INLINE Step decode_last(Lane& lane, Progress& progress) {
   const size_t last = lane.index + entry.advance - kEndOfBlock;
   if (last >= 63) {
     drop(lane.reader, lane.table->first_length[at]);
-    return put(lane, progress, entry.first_advance, entry.first_value);
+    return put(lane, progress, data, entry.first_advance, entry.first_value);
   }
   // Added, not stored: missing symbols are zeros on top of the last coefficient.
   coefficient(lane, lane.index + entry.first_advance) += entry.first_value;
   coefficient(lane, last) += entry.value;
   drop(lane.reader, lane.table->length[at]);
-  return end_block(lane, progress);
+  return end_block(lane, progress, data);
 }
 
 enum class Look { inside, last, too_long };
@@ -216,20 +212,21 @@ PENSTOCK_INLINE Status status_of(Step step) {
 
 // What decode_short has left. Goes on with the next span when one is done.
 PENSTOCK_INLINE Step decode_rare(Look look, Lane& lane, Progress& progress, Queue& queue) {
-  const Step step =
-      look == Look::too_long ? decode_long(lane, progress) : decode_last(lane, progress);
+  const Step step = look == Look::too_long ? decode_long(lane, progress, queue.data)
+                                           : decode_last(lane, progress, queue.data);
   return step == Step::span_done ? end_span(lane, progress, queue) : step;
 }
 
 // intentional: the looks between two refills are written out, for a loop around them would be one
 // more branch to predict, and its count is not in step with the blocks.
 PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
+  const uint8_t* const data = queue.data;
   Look look;
   const auto inside = [&]() __attribute__((always_inline)) {
     return (look = decode_short(lane)) == Look::inside;
   };
   for (;;) {
-    refill(lane.reader);
+    refill(lane.reader, data);
     if (inside() && inside() && inside() && inside() && inside()) continue;
     const Step step = decode_rare(look, lane, progress, queue);
     if (step != Step::go_on) return status_of(step);
@@ -238,13 +235,14 @@ PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
 
 PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& progress_b,
                                Queue& queue) {
+  const uint8_t* const data = queue.data;
   Look look_a, look_b;
   const auto inside = [&]() __attribute__((always_inline)) {
     return (look_a = decode_short(a)) == Look::inside && (look_b = decode_short(b)) == Look::inside;
   };
   for (;;) {
-    refill(a.reader);
-    refill(b.reader);
+    refill(a.reader, data);
+    refill(b.reader, data);
     if (inside() && inside() && inside() && inside() && inside()) continue;
     if (look_a != Look::inside) {
       const Step step = decode_rare(look_a, a, progress_a, queue);
@@ -258,9 +256,11 @@ PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& p
   }
 }
 
-PENSTOCK_INLINE Status decode_all(const McuLayout& layout, Span* spans, int count) {
+PENSTOCK_INLINE Status decode_all(const McuLayout& layout, const uint8_t* data, Span* spans,
+                                  int count) {
   Queue queue;
   queue.layout = &layout;
+  queue.data = data;
   queue.next = spans;
   queue.end = spans + count;
   Lane a, b;
@@ -273,24 +273,25 @@ PENSTOCK_INLINE Status decode_all(const McuLayout& layout, Span* spans, int coun
   return run_two(a, b, progress_a, progress_b, queue);
 }
 
-Status decode_portable(const McuLayout& layout, Span* spans, int count) {
-  return decode_all(layout, spans, count);
+Status decode_portable(const McuLayout& layout, const uint8_t* data, Span* spans, int count) {
+  return decode_all(layout, data, spans, count);
 }
 
 #if PENSTOCK_AVX2
-PENSTOCK_TARGET_AVX2 Status decode_bmi2(const McuLayout& layout, Span* spans, int count) {
-  return decode_all(layout, spans, count);
+PENSTOCK_TARGET_AVX2 Status decode_bmi2(const McuLayout& layout, const uint8_t* data, Span* spans,
+                                        int count) {
+  return decode_all(layout, data, spans, count);
 }
 #endif
 
 }  // namespace
 
-Status decode_spans(const McuLayout& layout, Span* spans, int count) {
+Status decode_spans(const McuLayout& layout, const uint8_t* data, Span* spans, int count) {
   if (count == 0) return Status::ok;
 #if PENSTOCK_AVX2
-  if (use_avx2()) return decode_bmi2(layout, spans, count);
+  if (use_avx2()) return decode_bmi2(layout, data, spans, count);
 #endif
-  return decode_portable(layout, spans, count);
+  return decode_portable(layout, data, spans, count);
 }
 
 Unstuffed unstuff(Bytes data, uint8_t* out) {

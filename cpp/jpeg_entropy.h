@@ -22,9 +22,8 @@ struct McuLayout {
 // Consecutive MCUs that can be decoded on their own, because the bit position and the DC
 // predictors before the first of them are known.
 struct Span {
-  const uint8_t* data = nullptr;  // unstuffed; kSpanPadding readable bytes follow `end`
-  const uint8_t* end = nullptr;
-  uint64_t bit = 0;  // where the first MCU begins, counted from `data`; afterwards where they end
+  uint64_t bit = 0;  // where the first MCU begins; afterwards where they end
+  uint64_t end = 0;  // the first bit that is not theirs
   int32_t predictors[kMaxComponents] = {0, 0, 0};  // before; afterwards those behind the last MCU
   int32_t skip = 0;                                // so many MCUs are decoded, but not kept,
   int32_t keep = 0;                                // then so many are kept:
@@ -34,9 +33,10 @@ struct Span {
 // A block read from beyond the end is noticed only when it is complete: 64 symbols of 31 bits.
 constexpr int kSpanPadding = 320;
 
-// Decodes all spans, several at a time in one loop, which hides the latency of each.
+// Decodes all spans, several at a time in one loop, which hides the latency of each. Their bits are
+// counted from `data`, which is unstuffed; kSpanPadding readable bytes follow the end of each.
 // Status::corrupt on an impossible code, Status::truncated when a span reads beyond its end.
-Status decode_spans(const McuLayout& layout, Span* spans, int count);
+Status decode_spans(const McuLayout& layout, const uint8_t* data, Span* spans, int count);
 
 struct Unstuffed {
   size_t read = 0;     // bytes of the file used: up to a marker, or all

@@ -74,8 +74,7 @@ void ScanDecoder::begin_sequential() {
   std::memset(stream + written, 0, kSpanPadding);
   mcu_ = 0;
   span_ = Span();
-  span_.data = stream;
-  span_.end = stream + segments_[0].end;
+  span_.end = segments_[0].end * 8;
 }
 
 Status ScanDecoder::decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients) {
@@ -83,7 +82,7 @@ Status ScanDecoder::decode_mcus(int32_t skip, int32_t keep, int16_t* coefficient
   span_.keep = keep;
   span_.coefficients = coefficients;
   mcu_ += skip + keep;
-  const Status status = decode_spans(layout_, &span_, 1);
+  const Status status = decode_spans(layout_, stream_.data(), &span_, 1);
   // The data stop early: at a marker that does not belong there, or at the end of the file.
   return status == Status::truncated && marker_found_ ? Status::corrupt : status;
 }
@@ -98,10 +97,9 @@ Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficien
       const auto segment = size_t(std::max(target, mcu_) / interval);
       if (segment >= segments_.size()) return marker_found_ ? Status::corrupt : Status::truncated;
       mcu_ = int64_t(segment) * interval;
-      const uint8_t* stream = stream_.data();
       span_ = Span();
-      span_.data = stream + segments_[segment].begin;
-      span_.end = stream + segments_[segment].end;
+      span_.bit = segments_[segment].begin * 8;
+      span_.end = segments_[segment].end * 8;
     }
     const int64_t stop = std::min(end, (mcu_ / interval + 1) * interval);
     const auto skip = int32_t(std::max<int64_t>(target - mcu_, 0));
@@ -133,8 +131,8 @@ bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
     const Unstuffed part = unstuff({data().data + from, to - from}, stream);
     if (has_next && part.read != to - from) return false;
     Span span;
-    span.data = stream;
-    span.bit = entry.bit & 7;
+    const auto begin = uint64_t(stream - stream_.data()) * 8;
+    span.bit = begin + (entry.bit & 7);
     std::copy_n(entry.predictors, kMaxComponents, span.predictors);
     span.skip = std::max(columns.left - table.column(i), 0);
     span.keep = std::min(table.column(end), columns.right) - table.column(i) - span.skip;
@@ -145,13 +143,14 @@ bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
     Check check{0, nullptr};
     if (has_next && end == reached) {
       check.entry = &table.entries[base + end];
-      check.bit = part.written * 8 + (check.entry->bit & 7);
+      check.bit = begin + part.written * 8 + (check.entry->bit & 7);
     }
     checks_.push_back(check);
     if (has_next && end == stop)  // the byte that the last piece shares with the next
       stream += unstuff({data().data + to, std::min<size_t>(2, data().size - to)}, stream).written;
   }
-  for (size_t i = row_span; i < spans_.size(); ++i) spans_[i].end = stream;
+  for (size_t i = row_span; i < spans_.size(); ++i)
+    spans_[i].end = uint64_t(stream - stream_.data()) * 8;
   return true;
 }
 
@@ -171,7 +170,7 @@ Status ScanDecoder::decode_rows(const SeekTable& table, int32_t top, int32_t bot
       return Status::corrupt;
   }
   std::memset(stream, 0, kSpanPadding);
-  const Status status = decode_spans(layout_, spans_.data(), int(spans_.size()));
+  const Status status = decode_spans(layout_, stream_.data(), spans_.data(), int(spans_.size()));
   if (status != Status::ok) return status;
   for (size_t i = 0; i < spans_.size(); ++i) {
     const SeekEntry* entry = checks_[i].entry;
