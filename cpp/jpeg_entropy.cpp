@@ -35,12 +35,10 @@ PENSTOCK_INLINE void drop(Reader& reader, uint32_t count) {
   reader.position += count;
 }
 
-// The next `size` bits as the standard's signed value; size may be 0.
-PENSTOCK_INLINE int32_t receive_extend(Reader& reader, int size) {
-  const uint32_t bits = uint32_t((reader.bits >> 1) >> (63 - size));
-  const int32_t negative = int32_t(~(int64_t(reader.bits) >> 63));
-  drop(reader, uint32_t(size));
-  return int32_t(bits) + (negative & (1 - (1 << size)));
+// The first `size` of `bits` as the standard's signed value; size may be 0.
+PENSTOCK_INLINE int32_t extend(uint64_t bits, int size) {
+  const int32_t negative = int32_t(~(int64_t(bits) >> 63));
+  return int32_t((bits >> 1) >> (63 - size)) + (negative & (1 - (1 << size)));
 }
 
 // The next symbol, found by its code alone; -1 if there is none.
@@ -83,15 +81,20 @@ PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress, const uint8_t* 
   progress.next = block.next;
   lane.table = block.ac;
   lane.index = 0;
-  refill(lane.reader, data);
-  const DcEntry& entry = block.dc->look[lane.reader.bits >> (64 - kDcLookBits)];
+  uint64_t bits = lane.reader.bits;
+  const DcEntry& entry = block.dc->look[bits >> (64 - kDcLookBits)];
   int length = entry.length, size = entry.size;
+  refill(lane.reader, data);  // which need not wait for the entry
   if (__builtin_expect(length == 0, 0)) {
-    size = find_symbol(block.dc->codes, lane.reader.bits, length);
+    size = find_symbol(block.dc->codes, bits, length);
     if (size < 0) return Step::corrupt;
+    bits <<= length;
+    lane.reader.position += uint64_t(length);
+    refill(lane.reader, data);
+    length = 0;
   }
-  drop(lane.reader, uint32_t(length));
-  const auto difference = uint32_t(receive_extend(lane.reader, size));
+  drop(lane.reader, uint32_t(length + size));
+  const auto difference = uint32_t(extend(bits << length, size));
   int32_t& predictor = progress.span->predictors[block.component];
   predictor = int32_t(uint32_t(predictor) + difference);
   lane.block[0] = int16_t(predictor);
@@ -111,6 +114,7 @@ PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
   progress.blocks_left = span->skip * queue.layout->count;
   progress.step = 0;
   lane.reader.position = span->bit;
+  refill(lane.reader, queue.data);
   lane.block = queue.scratch;
   if (progress.blocks_left == 0) begin_kept(lane, progress, *queue.layout);
   return begin_block(lane, progress, queue.data);
@@ -152,21 +156,25 @@ PENSTOCK_INLINE size_t position(const Lane& lane) { return lane.reader.bits >> (
 PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, const uint8_t* data) {
   const AcEntry entry = lane.table->look[position(lane)];
   int length = entry.first_advance, symbol = uint8_t(entry.value);
-  refill(lane.reader, data);
   if (length == 0) {
+    refill(lane.reader, data);
     symbol = find_symbol(lane.table->codes, lane.reader.bits, length);
     if (symbol < 0) return Step::corrupt;
   }
-  drop(lane.reader, uint32_t(length));
+  lane.reader.position += uint64_t(length);
+  refill(lane.reader, data);
   const int size = symbol & 15, run = symbol >> 4;
   if (size == 0 && run != 15) return end_block(lane, progress, data);
-  return put(lane, progress, data, run + 1, receive_extend(lane.reader, size));
+  const int32_t value = extend(lane.reader.bits, size);
+  drop(lane.reader, uint32_t(size));
+  return put(lane, progress, data, run + 1, value);
 }
 
 // Symbols up to the end of the block.
 PENSTOCK_INLINE Step decode_last(Lane& lane, Progress& progress, const uint8_t* data) {
   const size_t at = position(lane);
   const AcEntry& entry = lane.table->look[at];
+  refill(lane.reader, data);
   // Before an end of block; beyond 63, by wrapping, if there is none. An index of 63 ends the block
   // by itself, and what follows belongs to the next: the first symbol is then taken alone.
   const size_t last = lane.index + entry.advance - kEndOfBlock;
@@ -227,9 +235,13 @@ PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
   };
   for (;;) {
     refill(lane.reader, data);
-    if (inside() && inside() && inside() && inside() && inside()) continue;
+    if (!(inside() && inside())) goto rare;
+  three:
+    if (inside() && inside() && inside()) continue;
+  rare:
     const Step step = decode_rare(look, lane, progress, queue);
     if (step != Step::go_on) return status_of(step);
+    goto three;
   }
 }
 
@@ -243,16 +255,22 @@ PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& p
   for (;;) {
     refill(a.reader, data);
     refill(b.reader, data);
-    if (inside() && inside() && inside() && inside() && inside()) continue;
+    if (!(inside() && inside())) goto rare;
+  three:
+    if (inside() && inside() && inside()) continue;
+  rare:
     if (look_a != Look::inside) {
       const Step step = decode_rare(look_a, a, progress_a, queue);
       if (step == Step::span_done) return run_one(b, progress_b, queue);
       if (step != Step::go_on) return status_of(step);
+      refill(b.reader, data);
     } else {
       const Step step = decode_rare(look_b, b, progress_b, queue);
       if (step == Step::span_done) return run_one(a, progress_a, queue);
       if (step != Step::go_on) return status_of(step);
+      refill(a.reader, data);
     }
+    goto three;
   }
 }
 
