@@ -37,8 +37,9 @@ PENSTOCK_INLINE void drop(Reader& reader, uint32_t count) {
 
 // The first `size` of `bits` as the standard's signed value; size may be 0.
 PENSTOCK_INLINE int32_t extend(uint64_t bits, int size) {
-  const int32_t negative = int32_t(~(int64_t(bits) >> 63));
-  return int32_t((bits >> 1) >> (63 - size)) + (negative & (1 - (1 << size)));
+  const auto negative = uint64_t(~(int64_t(bits) >> 63));
+  const uint64_t magnitude = (bits ^ negative) >> 1 >> (~size & 63);
+  return int32_t((magnitude ^ negative) - negative);
 }
 
 // The next symbol, found by its code alone; -1 if there is none.
