@@ -58,14 +58,17 @@ Planar Resizer::load_rows(const Source& source, int32_t y, int32_t count) {
 
 // Output row `y` of the vertical pass over the source, of which row i may stand for row i + height.
 void Resizer::resample_row(const Source& source, int32_t y, uint8_t* out) {
-  const int32_t first = rows_.first[y], last = first + rows_.size[y] - 1;
   const int32_t* weights = rows_.weights_of(y);
   const int32_t height = source.planar.height;
+  int32_t at = rows_.first[y] % height;  // once: a division takes as long as a pair
   window_.clear();
-  for (int32_t at = first; at <= last; at += 2, weights += 2)
-    window_.push_back({{source.row(at % height), source.row(std::min(at + 1, last) % height)},
+  for (int32_t left = rows_.size[y]; left > 0; left -= 2, weights += 2) {
+    const int32_t next = at + 1 < height ? at + 1 : 0;
+    window_.push_back({{source.row(at), source.row(left > 1 ? next : at)},
                        {weights[0], weights[1]},
                        split_weights(weights)});
+    at = next + 1 < height ? next + 1 : 0;
+  }
   resample_rows(window_.data(), int32_t(window_.size()), out, source.row_bytes());
 }
 
