@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "crc32c.h"
@@ -211,16 +213,33 @@ penstock::Format make_format(const Batch& out, const Table& table, bool planar, 
   return format;
 }
 
-void render_batch(const nb::list& images, const Spans& image_spans,
-                  const std::optional<nb::list>& seeks, const Spans& seek_spans, const Boxes& boxes,
-                  const Windows& windows, const Flips& flips, const Triples<float>& jitter,
-                  const Triples<uint8_t>& order, const Triples<float>& lighting, const Table& table,
-                  bool planar, bool bicubic, int threads, const Batch& out, const Codes& status) {
+// The samples of a batch, checked, with all that they point to.
+struct Request {
+  Inputs images, seeks;
+  Boxes boxes;
+  Windows windows;
+  Flips flips;
+  Triples<float> jitter;
+  Triples<uint8_t> order;
+  Triples<float> lighting;
+  Table table;
+  Batch out;
+  Codes status;
+  penstock::Format format;
+  std::vector<penstock::Sample> samples;
+
+  size_t count() const { return samples.size(); }
+  uint8_t* pixels() const { return static_cast<uint8_t*>(out.data()); }
+  penstock::Status* codes() const {
+    static_assert(sizeof(penstock::Status) == sizeof(int32_t));
+    return reinterpret_cast<penstock::Status*>(status.data());
+  }
+  void gather(bool has_seeks);
+};
+
+void Request::gather(bool has_seeks) {
   const size_t count = boxes.shape(0);
   require(out.shape(0) == count && status.shape(0) == count, "out: one slot for each box");
-  const penstock::Format format = make_format(out, table, planar, bicubic);
-  const Inputs encoded(images, image_spans, count);
-  const Inputs tables(seeks ? *seeks : nb::list(), seek_spans, seeks ? count : 0);
   const int32_t* window = data_of(windows, count, "windows: a row for each box");
   for (size_t i = 0; window && i < count; ++i)
     require(window[i * 4] > 0 && window[i * 4 + 1] > 0, "windows: of a picture that has pixels");
@@ -231,15 +250,15 @@ void render_batch(const nb::list& images, const Spans& image_spans,
   require(!factors == !orders, "jitter and order go together");
   for (size_t i = 0; orders && i < count * 3; ++i) require(orders[i] < 3, "order: 0, 1 or 2");
 
-  std::vector<penstock::Sample> samples(count);
+  samples.resize(count);
   for (size_t i = 0; i < count; ++i) {
     penstock::Sample& sample = samples[i];
-    sample.image = encoded.bytes(i);
-    if (const Buffer* picture = encoded.picture(i)) {
+    sample.image = images.bytes(i);
+    if (const Buffer* picture = images.picture(i)) {
       sample.width = picture->width();
       sample.height = picture->height();
     }
-    if (seeks) sample.seek = tables.bytes(i);
+    if (has_seeks) sample.seek = seeks.bytes(i);
     const int32_t* box = boxes.data() + i * 4;
     sample.box = {box[0], box[1], box[2], box[3]};
     if (const int32_t* w = window ? window + i * 4 : nullptr)
@@ -249,10 +268,63 @@ void render_batch(const nb::list& images, const Spans& image_spans,
     sample.order = orders ? orders + i * 3 : nullptr;
     sample.lighting = offsets ? offsets + i * 3 : nullptr;
   }
-  static_assert(sizeof(penstock::Status) == sizeof(int32_t));
-  const WithoutGil without_gil;
-  penstock::render_batch(samples.data(), count, format, threads, static_cast<uint8_t*>(out.data()),
-                         reinterpret_cast<penstock::Status*>(status.data()));
+}
+
+// A batch that a crew is rendering. What has not begun when it is dropped never will.
+class Rendering {
+ public:
+  Rendering(std::unique_ptr<Request> request, std::shared_ptr<penstock::Crew> crew)
+      : request_(std::move(request)),
+        job_(penstock::begin_batch(request_->samples.data(), request_->count(), request_->format,
+                                   std::move(crew), request_->pixels(), request_->codes())) {}
+  ~Rendering() {
+    const WithoutGil without_gil;
+    job_.reset();
+  }
+  void wait() {
+    const WithoutGil without_gil;
+    job_->wait();
+  }
+
+ private:
+  std::unique_ptr<Request> request_;
+  std::unique_ptr<penstock::Job> job_;
+};
+
+// With a crew, gives the Rendering of a batch; else renders it with `threads` and gives None.
+nb::object render_batch(const nb::list& images, const Spans& image_spans,
+                        const std::optional<nb::list>& seeks, const Spans& seek_spans,
+                        const Boxes& boxes, const Windows& windows, const Flips& flips,
+                        const Triples<float>& jitter, const Triples<uint8_t>& order,
+                        const Triples<float>& lighting, const Table& table, bool planar,
+                        bool bicubic, int threads, const Batch& out, const Codes& status,
+                        std::shared_ptr<penstock::Crew> crew) {
+  const size_t count = boxes.shape(0);
+  std::unique_ptr<Request> request(new Request{
+      {images, image_spans, count},
+      {seeks ? *seeks : nb::list(), seek_spans, seeks ? count : 0},
+      boxes,
+      windows,
+      flips,
+      jitter,
+      order,
+      lighting,
+      table,
+      out,
+      status,
+      make_format(out, table, planar, bicubic),
+      {},
+  });
+  request->gather(seeks.has_value());
+  if (crew)
+    return nb::cast(new Rendering(std::move(request), std::move(crew)),
+                    nb::rv_policy::take_ownership);
+  {
+    const WithoutGil without_gil;
+    penstock::render_batch(request->samples.data(), count, request->format, threads,
+                           request->pixels(), request->codes());
+  }
+  return nb::none();
 }
 
 }  // namespace
@@ -269,6 +341,8 @@ NB_MODULE(_core, m) {
         nb::arg("windows").none(), nb::arg("flips").none(), nb::arg("jitter").none(),
         nb::arg("order").none(), nb::arg("lighting").none(), nb::arg("table").none(),
         nb::arg("planar"), nb::arg("bicubic"), nb::arg("threads"), nb::arg("out"),
-        nb::arg("status"));
+        nb::arg("status"), nb::arg("crew").none());
+  nb::class_<penstock::Crew>(m, "Crew").def(nb::init<int>(), nb::arg("threads"));
+  nb::class_<Rendering>(m, "Rendering").def("wait", &Rendering::wait);
   m.def("set_simd", &set_simd, nb::arg("name"));
 }

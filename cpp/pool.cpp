@@ -3,55 +3,38 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
-#include <exception>
 #include <list>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace penstock {
-namespace {
-
-// One call of `run_parallel`. Whoever works on it takes the next index until there is none.
-struct Job {
-  const std::function<void(size_t)>& task;
-  const size_t count;
-  size_t wanted;      // helpers that may still join, guarded by the pool's mutex
-  size_t active = 0;  // helpers at work, guarded by the pool's mutex
-  std::atomic<size_t> next{0};
-  std::atomic<bool> failed{false};
-  std::exception_ptr error = nullptr;
-
-  void work() noexcept {
-    size_t index;
-    while ((index = next.fetch_add(1, std::memory_order_relaxed)) < count) {
-      try {
-        task(index);
-      } catch (...) {
-        if (!failed.exchange(true)) error = std::current_exception();
-      }
-    }
-  }
-};
 
 class Pool {
  public:
-  void run(Job& job) {
+  void begin(Job& job) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      while (!stopping_ && helpers_.size() < job.wanted)
+      while (!stopping_ && helpers_.size() < job.crew_->limit_)
         if (!add_helper()) break;
-      job.wanted = std::min(job.wanted, helpers_.size());
-      if (job.wanted > 0) jobs_.push_back(&job);
+      jobs_.push_back(&job);
     }
     wake_.notify_all();
-    job.work();
+  }
+
+  // Returns when no thread works on the job, and none will begin to.
+  void end(Job& job) {
     std::unique_lock<std::mutex> lock(mutex_);
+    if (helpers_.empty()) {  // the system gave no thread
+      lock.unlock();
+      job.help();
+      lock.lock();
+    }
+    idle_.wait(lock, [&] { return stopping_ || (job.active_ == 0 && job.next_ >= job.count_); });
     jobs_.remove(&job);
-    idle_.wait(lock, [&] { return job.active == 0; });
   }
 
   void stop() {
@@ -60,6 +43,7 @@ class Pool {
       stopping_ = true;
     }
     wake_.notify_all();
+    idle_.notify_all();
     for (std::thread& helper : helpers_) helper.join();
     helpers_.clear();
   }
@@ -75,31 +59,44 @@ class Pool {
     return true;
   }
 
+  // The oldest job whose crew is not complete.
+  Job* find_open() const {
+    const auto open = std::find_if(jobs_.begin(), jobs_.end(), [](const Job* job) {
+      return job->crew_->active_ < job->crew_->limit_;
+    });
+    return open == jobs_.end() ? nullptr : *open;
+  }
+
   void help() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+      Job* job = nullptr;
+      wake_.wait(lock, [&] { return stopping_ || (job = find_open()) != nullptr; });
       if (stopping_) return;
-      Job& job = *jobs_.front();
-      if (--job.wanted == 0) jobs_.pop_front();
-      ++job.active;
+      const std::shared_ptr<Crew> crew = job->crew_;
+      ++crew->active_;
+      ++job->active_;
       lock.unlock();
-      job.work();
+      job->help();
       lock.lock();
-      jobs_.remove(&job);  // nothing is left of it to join
-      if (--job.active == 0) idle_.notify_all();
+      --crew->active_;
+      jobs_.remove(job);  // nothing is left of it to begin
+      if (--job->active_ == 0) idle_.notify_all();
+      wake_.notify_one();  // this thread may go on with a job of another crew
     }
   }
 
   std::mutex mutex_;
   std::condition_variable wake_, idle_;
-  std::list<Job*> jobs_;  // those that want more helpers
+  std::list<Job*> jobs_;  // those of which something may be left to begin
   std::vector<std::thread> helpers_;
   bool stopping_ = false;
 };
 
-// Intentional: never deleted. A thread that the interpreter abandoned at exit may still be inside
-// `run`, and the child of a fork must not touch the threads that only its parent has.
+namespace {
+
+// Intentional: never deleted. A thread that the interpreter abandoned at exit may still wait for a
+// job, and the child of a fork must not touch the threads that only its parent has.
 std::atomic<Pool*> the_pool{nullptr};
 
 Pool& get_pool() {
@@ -121,14 +118,41 @@ struct StopAtExit {
 
 }  // namespace
 
-void run_parallel(size_t count, int threads, const std::function<void(size_t)>& task) {
+Job::Job(std::shared_ptr<Crew> crew, size_t count, std::function<void(size_t)> task)
+    : crew_(std::move(crew)), count_(count), task_(std::move(task)), pool_(&get_pool()) {
+  pool_->begin(*this);
+}
+
+Job::~Job() {
+  next_ = count_;
+  if (pool_ == the_pool.load()) pool_->end(*this);  // after a fork its threads are not here
+}
+
+void Job::help() noexcept {
+  size_t index;
+  while ((index = next_.fetch_add(1, std::memory_order_relaxed)) < count_) {
+    try {
+      task_(index);
+    } catch (...) {
+      if (!failed_.exchange(true)) error_ = std::current_exception();
+    }
+  }
+}
+
+void Job::wait() {
+  pool_->end(*this);
+  if (error_) std::rethrow_exception(error_);
+}
+
+void run_parallel(size_t count, int threads, std::function<void(size_t)> task) {
   const size_t workers = std::min(size_t(std::max(threads, 1)), count);
-  Job job{task, count, workers > 1 ? workers - 1 : 0};
-  if (job.wanted)
-    get_pool().run(job);
-  else
-    job.work();
-  if (job.error) std::rethrow_exception(job.error);
+  if (workers < 2) {
+    for (size_t i = 0; i < count; ++i) task(i);
+    return;
+  }
+  Job job(std::make_shared<Crew>(int(workers) - 1), count, std::move(task));
+  job.help();
+  job.wait();
 }
 
 }  // namespace penstock

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "buffer.h"
 #include "color.h"
 #include "elements.h"
 #include "pixels.h"
-#include "pool.h"
 #include "resize.h"
 
 namespace penstock {
@@ -105,21 +105,39 @@ std::vector<uint32_t> sort_by_work(const Sample* samples, size_t count) {
   return order;
 }
 
-}  // namespace
+// What is to be done for each sample of a batch, in turn.
+struct RenderTurn {
+  const Sample* samples;
+  std::vector<uint32_t> order;
+  Format format;
+  uint8_t* out;
+  Status* status;
 
-void render_batch(const Sample* samples, size_t count, const Format& format, int threads,
-                  uint8_t* out, Status* status) {
-  const size_t size = size_t(format.width) * size_t(format.height) * 3 * format.element_size;
-  const std::vector<uint32_t> order = sort_by_work(samples, count);
-  run_parallel(count, threads, [&](size_t turn) {
+  void operator()(size_t turn) const {
     static thread_local Workspace work;
+    const size_t size = size_t(format.width) * size_t(format.height) * 3 * format.element_size;
     const size_t i = order[turn];
     uint8_t* slot = out + i * size;
     status[i] = render_sample(samples[i], format, work, slot);
     if (status[i] != Status::ok) std::memset(slot, 0, size);
     work.decoded.trim(kKeptBytes);  // a giant's memory is given back
     work.resized.trim(kKeptBytes);
-  });
+  }
+};
+
+}  // namespace
+
+void render_batch(const Sample* samples, size_t count, const Format& format, int threads,
+                  uint8_t* out, Status* status) {
+  run_parallel(count, threads,
+               RenderTurn{samples, sort_by_work(samples, count), format, out, status});
+}
+
+std::unique_ptr<Job> begin_batch(const Sample* samples, size_t count, const Format& format,
+                                 std::shared_ptr<Crew> crew, uint8_t* out, Status* status) {
+  return std::make_unique<Job>(
+      std::move(crew), count,
+      RenderTurn{samples, sort_by_work(samples, count), format, out, status});
 }
 
 }  // namespace penstock

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "jpeg.h"
+#include "pool.h"
 #include "resize_taps.h"
 #include "status.h"
 
@@ -44,5 +46,9 @@ struct Format {
 // sample that cannot be rendered becomes zeros, and its status says why. Throws std::bad_alloc.
 void render_batch(const Sample* samples, size_t count, const Format& format, int threads,
                   uint8_t* out, Status* status);
+
+// The same in the background. All that it is given must stay as it is until the job is done.
+std::unique_ptr<Job> begin_batch(const Sample* samples, size_t count, const Format& format,
+                                 std::shared_ptr<Crew> crew, uint8_t* out, Status* status);
 
 }  // namespace penstock

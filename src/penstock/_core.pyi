@@ -17,7 +17,13 @@ def profile_jpeg(
     images: list[Buffer], boxes: list[tuple[int, int, int, int]], seeks: list[Buffer]
 ) -> tuple[int, int]: ...
 
-# Renders into `out` and `status`; see penstock.render.batch.
+class Crew:
+    def __init__(self, threads: int) -> None: ...
+
+class Rendering:
+    def wait(self) -> None: ...
+
+# Renders into `out` and `status`; see penstock.render.batch. With a crew, gives what is to be waited for.
 def render_batch(
     images: list[Buffer | NDArray[np.uint8]],
     image_spans: NDArray[np.int64] | None,
@@ -35,7 +41,8 @@ def render_batch(
     threads: int,
     out: NDArray[Any],
     status: NDArray[np.int32],
-) -> None: ...
+    crew: Crew | None,
+) -> Rendering | None: ...
 
 # For tests: "portable" does without AVX2, "auto" takes what the CPU has.
 def set_simd(name: str) -> None: ...

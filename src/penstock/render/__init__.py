@@ -5,7 +5,8 @@ threads. Nothing here is random: whatever differs from sample to sample is an ar
 caller. A sample that does not decode is a status, not an exception.
 """
 
-from penstock.render.batch import Resample, render_batch
+from penstock._core import Crew
+from penstock.render.batch import Rendering, Resample, begin_batch, render_batch
 from penstock.render.decode import build_seek, decode_jpeg
 from penstock.render.inputs import Arena
 from penstock.render.options import Color, Output, Window
@@ -14,10 +15,13 @@ from penstock.render.status import Status, status_message
 __all__ = [
     "Arena",
     "Color",
+    "Crew",
     "Output",
+    "Rendering",
     "Resample",
     "Status",
     "Window",
+    "begin_batch",
     "build_seek",
     "decode_jpeg",
     "render_batch",

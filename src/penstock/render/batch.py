@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from penstock import _core
+from penstock._core import Crew
 from penstock.pack.cores import count_cores
 from penstock.render.decode import decode_with_pillow
 from penstock.render.inputs import Arena, Data, Inputs
@@ -52,6 +53,46 @@ def render_batch(
     The result depends on no thread count. Inputs are read in place and must not change meanwhile; the
     GIL is released. May be called from several threads at once, and after a fork.
     """
+    return begin_batch(
+        images,
+        boxes,
+        size,
+        crew=None,
+        window=window,
+        flips=flips,
+        seeks=seeks,
+        color=color,
+        output=output,
+        resample=resample,
+        out=out,
+        threads=threads,
+    ).finish()
+
+
+def begin_batch(
+    images: Sequence[Data] | Arena,
+    boxes: ArrayLike,
+    size: tuple[int, int],
+    *,
+    crew: Crew | None,
+    window: Window | None = None,
+    flips: ArrayLike | None = None,
+    seeks: Sequence[Data] | Arena | None = None,
+    color: Color | None = None,
+    output: Output = BYTES,
+    resample: Resample = "bilinear",
+    out: NDArray[Any] | None = None,
+    threads: int | None = None,
+) -> Rendering:
+    """What `render_batch` does, in the background by a crew; in `finish` without one.
+
+        crew = Crew(2)
+        first, second = (begin_batch(images, boxes, size, crew=crew) for images, boxes in batches)
+        out, status = first.finish()
+
+    The threads of a crew go on with its next batch when nothing is left of one to begin. Of a batch that is
+    dropped before its `finish`, what has not begun is left out.
+    """
     boxes = _check_boxes(boxes)
     request = _Request(
         images=Inputs.of(images, len(boxes), "images"),
@@ -66,9 +107,28 @@ def render_batch(
     out = _check_out(out, output, output.shape(len(boxes), _check_size(size)))
     status = np.zeros(len(boxes), np.int32)
     threads = _check_threads(threads)
-    request.render(out, status, threads)
-    request.render_with_pillow(out, status, threads)
-    return out, status
+    running = None if crew is None else request.render(out, status, threads, crew)
+    return Rendering(request, out, status, threads, running)
+
+
+@dataclass(frozen=True, eq=False)
+class Rendering:
+    """A batch that was begun."""
+
+    _request: _Request
+    _out: NDArray[Any]
+    _status: NDArray[np.int32]
+    _threads: int
+    _running: _core.Rendering | None
+
+    def finish(self) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """What `render_batch` returns, when it is done."""
+        if self._running is None:
+            self._request.render(self._out, self._status, self._threads)
+        else:
+            self._running.wait()
+        self._request.render_with_pillow(self._out, self._status, self._threads)
+        return self._out, self._status
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +144,14 @@ class _Request:
     output: Output
     bicubic: bool
 
-    def render(self, out: NDArray[Any], status: NDArray[np.int32], threads: int) -> None:
-        _core.render_batch(
+    def render(
+        self,
+        out: NDArray[Any],
+        status: NDArray[np.int32],
+        threads: int,
+        crew: Crew | None = None,
+    ) -> _core.Rendering | None:
+        return _core.render_batch(
             images=self.images.buffers,
             image_spans=self.images.spans,
             seeks=None if self.seeks is None else self.seeks.buffers,
@@ -102,6 +168,7 @@ class _Request:
             threads=threads,
             out=out,
             status=status,
+            crew=crew,
         )
 
     def render_with_pillow(

@@ -61,12 +61,12 @@ class Handoff(Generic[T]):
 
 
 @contextmanager
-def run_ahead(items: Iterable[T], name: str) -> Iterator[Handoff[T]]:
-    """Goes through `items` in a thread of its own, up to one ahead of what was taken; ends it on leaving.
+def run_ahead(items: Iterable[T], name: str, depth: int) -> Iterator[Handoff[T]]:
+    """Goes through `items` in a thread of its own, up to `depth` ahead of what was taken; ends it on leaving.
 
     Whatever `items` may wait for must be ended before.
     """
-    ready: Handoff[T] = Handoff(1)
+    ready: Handoff[T] = Handoff(depth)
 
     def run() -> None:
         error: BaseException | None = None

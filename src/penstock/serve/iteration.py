@@ -6,8 +6,9 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from penstock.plan import EpochPlan, schedule_runs
 from penstock.read.run_reader import RunReader
@@ -16,10 +17,13 @@ from penstock.run.threads import start_thread
 from penstock.serve.batch import Batch
 from penstock.serve.handoff import Handoff, run_ahead
 from penstock.serve.python_stage import Workers
-from penstock.serve.renderer import Prepared, Renderer
+from penstock.serve.renderer import Begun, Prepared, Renderer
 
 # Samples that are drawn at once: for a batch of 256 alone, half of the time goes into calling NumPy.
 _DRAWN_TOGETHER = 1024
+
+# Steps that are rendered at one time: with the next one begun, no thread pauses at the end of a batch.
+_UNDER_WAY = 2
 
 
 def iterate(
@@ -128,21 +132,31 @@ class Production:
     def _render(self) -> Generator[Batch, None, None]:
         counters = self._renderer.counters
         reader = self._open_reader()
+        ahead = run_ahead(self._prepare(reader), "penstock-plan", _UNDER_WAY)
+        under_way: deque[Begun] = deque()
         # The reader is closed first, since preparing may wait for it.
-        with reader, run_ahead(self._prepare(reader), "penstock-plan") as steps, closing(reader):
-            before = time.perf_counter()
-            while (prepared := steps.get()) is not None:
-                between = time.perf_counter()
-                batch = self._renderer.render(prepared)
-                counters.read_wait_seconds += between - before
-                counters.render_seconds += time.perf_counter() - between
+        with reader, ahead as steps, closing(reader), ExitStack() as leaving:
+            leaving.callback(under_way.clear)  # which ends the rendering of what nobody waits for
+            while self._begin_next(steps, under_way):
+                before = time.perf_counter()
+                batch = self._renderer.finish(under_way.popleft())
+                counters.render_seconds += time.perf_counter() - before
                 counters.bytes_read += reader.count_new_bytes()
                 counters.read_seconds += reader.count_new_seconds()
-                reader.finish_step(prepared.number)
-                del prepared
+                reader.finish_step(batch.step)
                 yield batch
                 del batch
-                before = time.perf_counter()
+
+    def _begin_next(self, steps: Handoff[Prepared], under_way: deque[Begun]) -> bool:
+        """Begins steps until enough are under way; False if none is left. Waits only if none is under way."""
+        while len(under_way) < _UNDER_WAY and (len(steps) or not under_way):
+            before = time.perf_counter()
+            prepared = steps.get()
+            self.counters.read_wait_seconds += time.perf_counter() - before
+            if prepared is None:
+                break
+            under_way.append(self._renderer.begin(prepared))
+        return bool(under_way)
 
     def _open_reader(self) -> RunReader:
         layout = self._renderer.layout
@@ -156,7 +170,7 @@ class Production:
         )
 
     def _prepare(self, reader: RunReader) -> Iterator[Prepared]:
-        """What rendering needs of each step, made while the step before it is rendered."""
+        """What rendering needs of each step, made while those before it are rendered."""
         layout, total = self._renderer.layout, len(self._plan)
         together = max(1, _DRAWN_TOGETHER // self._plan.split.batch_size)
         for first in range(self._first, total, together):

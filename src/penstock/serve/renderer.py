@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from penstock.plan import StepPlan
 from penstock.read.columns import ABSENT, NO_LABEL
 from penstock.read.layout import Layout, Run
 from penstock.read.parts import Table
-from penstock.render import Arena, Status, render_batch, status_message
+from penstock.render import Arena, Crew, Rendering, Status, begin_batch, status_message
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.recipe import Draw, Drawn, Recipe
@@ -39,8 +40,18 @@ class Prepared:
 
 
 @dataclass(frozen=True, eq=False)
+class Begun:
+    """A step whose images, if it has any to render, are being rendered."""
+
+    prepared: Prepared
+    rendering: Rendering | None
+
+
+@dataclass(frozen=True, eq=False)
 class Renderer:
-    """Renders the steps of an epoch, one after the other; what takes no pixels can be prepared in another thread.
+    """Renders the steps of an epoch; what takes no pixels can be prepared in another thread.
+
+    A step can be begun before the last one is finished: then the threads go on with it without a pause.
 
     Bad samples under on_error: `raise` stops with the key, `skip` leaves them out of their batch,
     `substitute` puts the next good sample of the batch in their place. All depend on the data alone.
@@ -82,14 +93,43 @@ class Renderer:
         seeks = None if drawn is None else self._gather_seeks(step.rows, runs)
         return Prepared(number, step, runs, images, seeks, drawn)
 
-    def render(self, prepared: Prepared) -> Batch:
+    @cached_property
+    def _crew(self) -> Crew:
+        return Crew(self.threads)
+
+    def begin(self, prepared: Prepared) -> Begun:
+        """Begins to render a step."""
+        if prepared.drawn is None:
+            return Begun(prepared, None)
+        assert self.recipe is not None
+        assert prepared.images is not None
+        drawn, output, size = prepared.drawn, self.recipe.output, self.recipe.size
+        shape = output.shape(len(prepared.step.rows), size)
+        rendering = begin_batch(
+            prepared.images,
+            drawn.boxes,
+            size,
+            crew=self._crew,
+            window=drawn.window,
+            flips=drawn.flips,
+            seeks=prepared.seeks,
+            color=drawn.color,
+            output=output,
+            resample=self.recipe.resample,
+            out=self.memory.batches.take(shape, output.element),
+            threads=self.threads,
+        )
+        return Begun(prepared, rendering)
+
+    def finish(self, begun: Begun) -> Batch:
         """The batch of a step."""
+        prepared = begun.prepared
         step, runs = prepared.step, prepared.runs
         images: Any = None
         errors: list[tuple[str, str]] = []
         bad = self._find_lost(step, runs, errors)
-        if prepared.drawn is not None:
-            images = self._render_images(prepared, prepared.drawn, bad, errors)
+        if begun.rendering is not None:
+            images = self._finish_images(begun.rendering, step, bad, errors)
         elif prepared.images is not None:
             images = [bytes(data) for data in prepared.images]
         kept = choose_rows(bad, self.on_error)
@@ -122,31 +162,15 @@ class Renderer:
             errors.extend(self.report(row, lost[row]) for row in rows)
         return bad
 
-    def _render_images(
+    def _finish_images(
         self,
-        prepared: Prepared,
-        drawn: Drawn,
+        rendering: Rendering,
+        step: StepPlan,
         bad: NDArray[np.bool_],
         errors: list[tuple[str, str]],
     ) -> NDArray[Any]:
         """The images; those that do not decode are reported in `errors`, and added to `bad`."""
-        assert self.recipe is not None
-        assert prepared.images is not None
-        step, output, size = prepared.step, self.recipe.output, self.recipe.size
-        out = self.memory.batches.take(output.shape(len(step.rows), size), output.element)
-        out, status = render_batch(
-            prepared.images,
-            drawn.boxes,
-            size,
-            window=drawn.window,
-            flips=drawn.flips,
-            seeks=prepared.seeks,
-            color=drawn.color,
-            output=output,
-            resample=self.recipe.resample,
-            out=out,
-            threads=self.threads,
-        )
+        out, status = rendering.finish()
         failed = (status != 0) | (self.layout.columns.height[step.rows] == 0)
         for i in np.flatnonzero(failed & step.valid & ~bad):
             row = int(step.rows[i])
