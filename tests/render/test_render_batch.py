@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-import subprocess
-import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +15,7 @@ from PIL import Image
 
 from images import encode, make_pixels
 from jpegs import join_segment
+from own_process import run_python
 from penstock import _core
 from penstock.render import Arena, Status, build_seek, reference, render_batch, status_message
 
@@ -262,17 +261,6 @@ def test_two_threads_may_render_at_once(batch):
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(render_often, [2, 3, 1, 4]))
-
-
-def run_python(script):
-    """In a process of its own: what happens to threads at import, fork and exit is seen only there."""
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 SETUP = """

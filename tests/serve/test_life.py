@@ -302,6 +302,14 @@ def test_a_bad_sample_is_an_error_that_names_it(damaged: tuple[Path, list[str]])
     assert own_threads() == []
 
 
+def test_an_error_comes_after_the_batches_before_it(damaged: tuple[Path, list[str]]) -> None:
+    path, keys = damaged
+    batches = iter(Loader(path, 4, transform=CROP, prefetch=8))
+    assert next(batches).rows.tolist() == [0, 1, 2, 3]
+    with pytest.raises(DecodeError, match=keys[0]):
+        next(batches)
+
+
 def test_bad_samples_are_left_out_on_request(damaged: tuple[Path, list[str]]) -> None:
     path, keys = damaged
     loader = Loader(path, 8, transform=CROP, on_error="skip")
