@@ -10,8 +10,8 @@
 namespace penstock {
 namespace {
 
-constexpr int kLooksPerRefill = 5;
-static_assert(kLooksPerRefill * kLookBits <= 57);
+// How many bits there are when a word was loaded, and how many a symbol with its value takes.
+constexpr int kLoadedBits = 57, kCodeBits = 16, kValueBits = 15;
 
 uint64_t load_big_endian(const uint8_t* data) {
   uint64_t word;
@@ -25,7 +25,6 @@ struct Reader {
   uint64_t position;  // of the first of them
 };
 
-// At least 57 bits are there then.
 PENSTOCK_INLINE void refill(Reader& reader, const uint8_t* data) {
   reader.bits = load_big_endian(data + (reader.position >> 3)) << (reader.position & 7);
 }
@@ -77,6 +76,9 @@ struct Queue {
 
 enum class Step { go_on, span_done, corrupt, truncated };
 
+// Begins with the bits of a symbol of any length, and leaves those of three looks.
+static_assert(kLoadedBits - kLookBits >= kCodeBits + kValueBits);
+static_assert(kLoadedBits - (kDcLookBits + kValueBits) >= 3 * kLookBits);
 PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress, const uint8_t* data) {
   const McuLayout::Block& block = *progress.next;
   progress.next = block.next;
@@ -85,7 +87,8 @@ PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress, const uint8_t* 
   uint64_t bits = lane.reader.bits;
   const DcEntry& entry = block.dc->look[bits >> (64 - kDcLookBits)];
   int length = entry.length, size = entry.size;
-  refill(lane.reader, data);  // which need not wait for the entry
+  refill(lane.reader,
+         data);  // intentional: before the entry is used, which the load need not wait for
   if (__builtin_expect(length == 0, 0)) {
     size = find_symbol(block.dc->codes, bits, length);
     if (size < 0) return Step::corrupt;
@@ -226,8 +229,10 @@ PENSTOCK_INLINE Step decode_rare(Look look, Lane& lane, Progress& progress, Queu
   return step == Step::span_done ? end_span(lane, progress, queue) : step;
 }
 
-// intentional: the looks between two refills are written out, for a loop around them would be one
-// more branch to predict, and its count is not in step with the blocks.
+// Five looks for a word, or three for what is left of it behind a rare one.
+// intentional: they are written out, for a loop around them would be one more branch to predict,
+// and its count is not in step with the blocks.
+static_assert(5 * kLookBits <= kLoadedBits);
 PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
   const uint8_t* const data = queue.data;
   Look look;
@@ -339,7 +344,10 @@ Status decode_spans(const McuLayout& layout, const uint8_t* data, Span* spans, i
 Unstuffed unstuff(Bytes data, uint8_t* out) {
   const uint8_t *from = data.data, *end = data.data + data.size;
   uint8_t* to = out;
-  const auto copy = use_avx2() ? copy_plain_avx2 : copy_plain;
+  auto* copy = copy_plain;
+#if PENSTOCK_AVX2
+  if (use_avx2()) copy = copy_plain_avx2;
+#endif
   for (;;) {
     const size_t plain = copy(from, end, to);
     from += plain;
