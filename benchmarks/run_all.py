@@ -31,6 +31,7 @@ QUICK = {
     "pack": "--rounds 1",
     "formats": "--rounds 1 --repeats 1",
     "loader": "--rounds 1",
+    "first_batch": "--rounds 1 --rows 20000",
     "peers": "--rounds 1 --repeats 1 --images 512",
     "python_transform": "--rounds 1 --repeats 1",
     "slow_storage": "--repeats 2",
