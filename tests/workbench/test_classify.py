@@ -107,7 +107,7 @@ Read = Callable[[int], bytes]
 
 
 def take_ahead(read: Read) -> Iterator[bytes | None]:
-    with run_ahead(map(read, [1]), "ahead") as ready:
+    with run_ahead(map(read, [1]), "ahead", 1) as ready:
         yield ready.get()
 
 
