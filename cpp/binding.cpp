@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <utility>
@@ -214,52 +215,84 @@ penstock::Format make_format(const Batch& out, const Table& table, bool planar, 
 }
 
 // The samples of a batch, checked, with all that they point to.
-struct Request {
-  Inputs images, seeks;
-  Boxes boxes;
-  Windows windows;
-  Flips flips;
-  Triples<float> jitter;
-  Triples<uint8_t> order;
-  Triples<float> lighting;
-  Table table;
-  Batch out;
-  Codes status;
-  penstock::Format format;
-  std::vector<penstock::Sample> samples;
+class Request {
+ public:
+  Request(const nb::list& images, const Spans& image_spans, const std::optional<nb::list>& seeks,
+          const Spans& seek_spans, Boxes boxes, Windows windows, Flips flips, Triples<float> jitter,
+          Triples<uint8_t> order, Triples<float> lighting, Table table, bool planar, bool bicubic,
+          Batch out, Codes status)
+      : images_(images, image_spans, boxes.shape(0)),
+        seeks_(seeks ? *seeks : nb::list(), seek_spans, seeks ? boxes.shape(0) : 0),
+        boxes_(std::move(boxes)),
+        windows_(std::move(windows)),
+        flips_(std::move(flips)),
+        jitter_(std::move(jitter)),
+        order_(std::move(order)),
+        lighting_(std::move(lighting)),
+        table_(std::move(table)),
+        out_(std::move(out)),
+        status_(std::move(status)),
+        format_(make_format(out_, table_, planar, bicubic)) {
+    gather(seeks.has_value());
+  }
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
 
-  size_t count() const { return samples.size(); }
-  uint8_t* pixels() const { return static_cast<uint8_t*>(out.data()); }
+  void render(int threads) const {
+    const WithoutGil without_gil;
+    penstock::render_batch(samples_.data(), samples_.size(), format_, threads, pixels(), codes());
+  }
+
+  std::unique_ptr<penstock::Job> begin(std::shared_ptr<penstock::Crew> crew) const {
+    return penstock::begin_batch(samples_.data(), samples_.size(), format_, std::move(crew),
+                                 pixels(), codes());
+  }
+
+ private:
+  uint8_t* pixels() const { return static_cast<uint8_t*>(out_.data()); }
   penstock::Status* codes() const {
     static_assert(sizeof(penstock::Status) == sizeof(int32_t));
-    return reinterpret_cast<penstock::Status*>(status.data());
+    return reinterpret_cast<penstock::Status*>(status_.data());
   }
   void gather(bool has_seeks);
+
+  Inputs images_, seeks_;
+  Boxes boxes_;
+  Windows windows_;
+  Flips flips_;
+  Triples<float> jitter_;
+  Triples<uint8_t> order_;
+  Triples<float> lighting_;
+  Table table_;
+  Batch out_;
+  Codes status_;
+  penstock::Format format_;
+  std::vector<penstock::Sample> samples_;
 };
 
 void Request::gather(bool has_seeks) {
-  const size_t count = boxes.shape(0);
-  require(out.shape(0) == count && status.shape(0) == count, "out: one slot for each box");
-  const int32_t* window = data_of(windows, count, "windows: a row for each box");
+  const size_t count = boxes_.shape(0);
+  require(out_.shape(0) == count && status_.shape(0) == count, "out: one slot for each box");
+  const int32_t* window = data_of(windows_, count, "windows: a row for each box");
   for (size_t i = 0; window && i < count; ++i)
     require(window[i * 4] > 0 && window[i * 4 + 1] > 0, "windows: of a picture that has pixels");
-  const bool* flip = data_of(flips, count, "flips: one for each box");
-  const float* factors = data_of(jitter, count, "jitter: a row for each box");
-  const uint8_t* orders = data_of(order, count, "order: a row for each box");
-  const float* offsets = data_of(lighting, count, "lighting: a row for each box");
+  const bool* flip = data_of(flips_, count, "flips: one for each box");
+  const float* factors = data_of(jitter_, count, "jitter: a row for each box");
+  const uint8_t* orders = data_of(order_, count, "order: a row for each box");
+  const float* offsets = data_of(lighting_, count, "lighting: a row for each box");
   require(!factors == !orders, "jitter and order go together");
   for (size_t i = 0; orders && i < count * 3; ++i) require(orders[i] < 3, "order: 0, 1 or 2");
 
-  samples.resize(count);
+  samples_.resize(count);
   for (size_t i = 0; i < count; ++i) {
-    penstock::Sample& sample = samples[i];
-    sample.image = images.bytes(i);
-    if (const Buffer* picture = images.picture(i)) {
+    penstock::Sample& sample = samples_[i];
+    sample.image = images_.bytes(i);
+    if (const Buffer* picture = images_.picture(i)) {
       sample.width = picture->width();
       sample.height = picture->height();
     }
-    if (has_seeks) sample.seek = seeks.bytes(i);
-    const int32_t* box = boxes.data() + i * 4;
+    if (has_seeks) sample.seek = seeks_.bytes(i);
+    const int32_t* box = boxes_.data() + i * 4;
     sample.box = {box[0], box[1], box[2], box[3]};
     if (const int32_t* w = window ? window + i * 4 : nullptr)
       sample.window = {w[0], w[1], w[2], w[3]};
@@ -270,79 +303,64 @@ void Request::gather(bool has_seeks) {
   }
 }
 
-// A batch that a crew is rendering. What has not begun when it is dropped never will.
+// A request that a crew works on, and that outlives it. What has not begun when it is dropped never
+// will.
 class Rendering {
  public:
-  Rendering(std::unique_ptr<Request> request, std::shared_ptr<penstock::Crew> crew)
-      : request_(std::move(request)),
-        job_(penstock::begin_batch(request_->samples.data(), request_->count(), request_->format,
-                                   std::move(crew), request_->pixels(), request_->codes())) {}
+  Rendering(const Request& request, std::shared_ptr<penstock::Crew> crew)
+      : threads_(double(crew->limit())), job_(request.begin(std::move(crew))) {}
   ~Rendering() {
     const WithoutGil without_gil;
     job_.reset();
   }
-  void wait() {
-    const WithoutGil without_gil;
-    job_->wait();
+
+  // Returns how long it took the crew: the time of all threads, divided by how many they are.
+  double wait() {
+    {
+      const WithoutGil without_gil;
+      job_->wait();
+    }
+    return std::chrono::duration<double>(job_->busy()).count() / threads_;
   }
 
  private:
-  std::unique_ptr<Request> request_;
+  const double threads_;
   std::unique_ptr<penstock::Job> job_;
 };
 
-// With a crew, gives the Rendering of a batch; else renders it with `threads` and gives None.
-nb::object render_batch(const nb::list& images, const Spans& image_spans,
-                        const std::optional<nb::list>& seeks, const Spans& seek_spans,
-                        const Boxes& boxes, const Windows& windows, const Flips& flips,
-                        const Triples<float>& jitter, const Triples<uint8_t>& order,
-                        const Triples<float>& lighting, const Table& table, bool planar,
-                        bool bicubic, int threads, const Batch& out, const Codes& status,
-                        std::shared_ptr<penstock::Crew> crew) {
-  const size_t count = boxes.shape(0);
-  std::unique_ptr<Request> request(new Request{
-      {images, image_spans, count},
-      {seeks ? *seeks : nb::list(), seek_spans, seeks ? count : 0},
-      boxes,
-      windows,
-      flips,
-      jitter,
-      order,
-      lighting,
-      table,
-      out,
-      status,
-      make_format(out, table, planar, bicubic),
-      {},
-  });
-  request->gather(seeks.has_value());
-  if (crew)
-    return nb::cast(new Rendering(std::move(request), std::move(crew)),
-                    nb::rv_policy::take_ownership);
-  {
-    const WithoutGil without_gil;
-    penstock::render_batch(request->samples.data(), count, request->format, threads,
-                           request->pixels(), request->codes());
-  }
-  return nb::none();
+std::shared_ptr<penstock::Crew> make_crew(int threads) {
+  require(threads > 0, "a crew must have at least one thread");
+  return std::make_shared<penstock::Crew>(threads);
 }
 
 }  // namespace
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of Penstock.";
+  // intentional: threads that the interpreter abandons at exit keep what they render.
+  nb::set_leak_warnings(false);
   m.def("crc32c", &crc32c, nb::arg("data"), nb::arg("crc") = 0);
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));
   m.def("profile_jpeg", &profile_jpeg, nb::arg("images"), nb::arg("boxes"), nb::arg("seeks"));
   m.def("build_seek", &build_seek, nb::arg("data"));
-  m.def("render_batch", &render_batch, nb::arg("images"), nb::arg("image_spans").none(),
-        nb::arg("seeks").none(), nb::arg("seek_spans").none(), nb::arg("boxes"),
-        nb::arg("windows").none(), nb::arg("flips").none(), nb::arg("jitter").none(),
-        nb::arg("order").none(), nb::arg("lighting").none(), nb::arg("table").none(),
-        nb::arg("planar"), nb::arg("bicubic"), nb::arg("threads"), nb::arg("out"),
-        nb::arg("status"), nb::arg("crew").none());
-  nb::class_<penstock::Crew>(m, "Crew").def(nb::init<int>(), nb::arg("threads"));
+  nb::class_<penstock::Crew>(m, "Crew").def(nb::new_(&make_crew), nb::arg("threads"));
   nb::class_<Rendering>(m, "Rendering").def("wait", &Rendering::wait);
+  nb::class_<Request>(m, "Request")
+      .def(nb::init<const nb::list&, const Spans&, const std::optional<nb::list>&, const Spans&,
+                    Boxes, Windows, Flips, Triples<float>, Triples<uint8_t>, Triples<float>, Table,
+                    bool, bool, Batch, Codes>(),
+           nb::arg("images"), nb::arg("image_spans").none(), nb::arg("seeks").none(),
+           nb::arg("seek_spans").none(), nb::arg("boxes"), nb::arg("windows").none(),
+           nb::arg("flips").none(), nb::arg("jitter").none(), nb::arg("order").none(),
+           nb::arg("lighting").none(), nb::arg("table").none(), nb::arg("planar"),
+           nb::arg("bicubic"), nb::arg("out"), nb::arg("status"))
+      .def("render", &Request::render, nb::arg("threads"))
+      .def(
+          "begin",
+          [](const Request& request, std::shared_ptr<penstock::Crew> crew) {
+            return new Rendering(request, std::move(crew));
+          },
+          nb::arg("crew"), nb::keep_alive<0, 1>());
   m.def("set_simd", &set_simd, nb::arg("name"));
 }

@@ -77,7 +77,7 @@ struct Queue {
 enum class Step { go_on, span_done, corrupt, truncated };
 
 // Begins with the bits of a symbol of any length, and leaves those of three looks.
-static_assert(kLoadedBits - kLookBits >= kCodeBits + kValueBits);
+static_assert(kLoadedBits - std::max(kLookBits, kValueBits) >= kCodeBits + kValueBits);
 static_assert(kLoadedBits - (kDcLookBits + kValueBits) >= 3 * kLookBits);
 PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress, const uint8_t* data) {
   const McuLayout::Block& block = *progress.next;
@@ -87,8 +87,8 @@ PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress, const uint8_t* 
   uint64_t bits = lane.reader.bits;
   const DcEntry& entry = block.dc->look[bits >> (64 - kDcLookBits)];
   int length = entry.length, size = entry.size;
-  refill(lane.reader,
-         data);  // intentional: before the entry is used, which the load need not wait for
+  // intentional: here, since the load need not wait for the entry.
+  refill(lane.reader, data);
   if (__builtin_expect(length == 0, 0)) {
     size = find_symbol(block.dc->codes, bits, length);
     if (size < 0) return Step::corrupt;
@@ -154,11 +154,11 @@ PENSTOCK_INLINE Step put(Lane& lane, Progress& progress, const uint8_t* data, in
   return lane.index < 63 ? Step::go_on : end_block(lane, progress, data);
 }
 
-PENSTOCK_INLINE size_t position(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
+PENSTOCK_INLINE size_t look_index(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
 
 // One symbol of any size.
 PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, const uint8_t* data) {
-  const AcEntry entry = lane.table->look[position(lane)];
+  const AcEntry entry = lane.table->look[look_index(lane)];
   int length = entry.first_advance, symbol = uint8_t(entry.value);
   if (length == 0) {
     refill(lane.reader, data);
@@ -176,7 +176,7 @@ PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, const uint8_t* 
 
 // Symbols up to the end of the block.
 PENSTOCK_INLINE Step decode_last(Lane& lane, Progress& progress, const uint8_t* data) {
-  const size_t at = position(lane);
+  const size_t at = look_index(lane);
   const AcEntry& entry = lane.table->look[at];
   refill(lane.reader, data);
   // Before an end of block; beyond 63, by wrapping, if there is none. An index of 63 ends the block
@@ -199,7 +199,7 @@ enum class Look { inside, last, too_long };
 // intentional: long symbols are told from last ones here, and not in one place for all looks. Each
 // look has its own branch for them then, and the processor guesses wrong once, not twice.
 PENSTOCK_INLINE Look decode_short(Lane& lane) {
-  const size_t at = position(lane);
+  const size_t at = look_index(lane);
   // intentional: one load for each member, which is cheaper than to take a word apart.
   const AcEntry& entry = lane.table->look[at];
   const size_t advance = entry.advance;
@@ -317,7 +317,7 @@ size_t copy_plain(const uint8_t* from, const uint8_t* end, uint8_t* to) {
 }
 
 #if PENSTOCK_AVX2
-// Writes up to 31 bytes more.
+// May write up to 31 bytes more, of those that follow.
 PENSTOCK_TARGET_AVX2 size_t copy_plain_avx2(const uint8_t* from, const uint8_t* end, uint8_t* to) {
   size_t count = 0;
   for (; size_t(end - from) - count >= 32; count += 32) {

@@ -23,7 +23,7 @@ struct McuLayout {
 // predictors before the first of them are known.
 struct Span {
   uint64_t bit = 0;  // where the first MCU begins; afterwards where they end
-  uint64_t end = 0;  // the first bit that is not theirs
+  uint64_t end = 0;  // where what there is for them ends
   int32_t predictors[kMaxComponents] = {0, 0, 0};  // before; afterwards those behind the last MCU
   int32_t skip = 0;                                // so many MCUs are decoded, but not kept,
   int32_t keep = 0;                                // then so many are kept:
@@ -43,7 +43,8 @@ struct Unstuffed {
   size_t written = 0;  // bytes of entropy-coded data, without the zeros stuffed behind 0xFF
 };
 
-// Copies entropy-coded data up to the next marker or the end of `data`. `out` has room for all.
+// Copies entropy-coded data up to the next marker or the end of `data`. `out` has room for all, and
+// what lies behind the bytes written may be overwritten.
 Unstuffed unstuff(Bytes data, uint8_t* out);
 
 }  // namespace penstock

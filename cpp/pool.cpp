@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <list>
 #include <mutex>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,9 +19,9 @@ class Pool {
   void begin(Job& job) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      while (!stopping_ && helpers_.size() < job.crew_->limit_)
+      add_job(job);
+      while (!stopping_ && helpers_.size() < wanted_)
         if (!add_helper()) break;
-      jobs_.push_back(&job);
     }
     wake_.notify_all();
   }
@@ -28,24 +29,21 @@ class Pool {
   // Returns when no thread works on the job, and none will begin to.
   void end(Job& job) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (helpers_.empty()) {  // the system gave no thread
-      lock.unlock();
-      job.help();
-      lock.lock();
-    }
-    idle_.wait(lock, [&] { return stopping_ || (job.active_ == 0 && job.next_ >= job.count_); });
-    jobs_.remove(&job);
+    if (helpers_.empty()) work_on(job, lock);  // the system gave no thread
+    idle_.wait(lock, [&] { return job.active_ == 0 && (stopping_ || job.next_ >= job.count_); });
+    remove_job(job);
   }
 
   void stop() {
+    std::vector<std::thread> helpers;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       stopping_ = true;
+      helpers.swap(helpers_);
     }
     wake_.notify_all();
     idle_.notify_all();
-    for (std::thread& helper : helpers_) helper.join();
-    helpers_.clear();
+    for (std::thread& helper : helpers) helper.join();
   }
 
  private:
@@ -57,6 +55,36 @@ class Pool {
       return false;
     }
     return true;
+  }
+
+  // Crews that have jobs are given all the threads that they may use.
+  void add_job(Job& job) {
+    Crew& crew = *job.crew_;
+    if (crew.pool_ != this) {
+      crew.pool_ = this;
+      crew.jobs_ = crew.active_ = 0;
+    }
+    if (crew.jobs_++ == 0) wanted_ += crew.limit_;
+    jobs_.push_back(&job);
+  }
+
+  void remove_job(Job& job) {
+    const auto place = std::find(jobs_.begin(), jobs_.end(), &job);
+    if (place == jobs_.end()) return;
+    jobs_.erase(place);
+    if (--job.crew_->jobs_ == 0) wanted_ -= job.crew_->limit_;
+  }
+
+  void work_on(Job& job, std::unique_lock<std::mutex>& lock) {
+    const std::shared_ptr<Crew> crew = job.crew_;  // the job may be gone at the end
+    ++crew->active_;
+    ++job.active_;
+    lock.unlock();
+    job.help();
+    lock.lock();
+    --crew->active_;
+    remove_job(job);  // nothing is left of it to begin
+    if (--job.active_ == 0) idle_.notify_all();
   }
 
   // The oldest job whose crew is not complete.
@@ -73,15 +101,7 @@ class Pool {
       Job* job = nullptr;
       wake_.wait(lock, [&] { return stopping_ || (job = find_open()) != nullptr; });
       if (stopping_) return;
-      const std::shared_ptr<Crew> crew = job->crew_;
-      ++crew->active_;
-      ++job->active_;
-      lock.unlock();
-      job->help();
-      lock.lock();
-      --crew->active_;
-      jobs_.remove(job);  // nothing is left of it to begin
-      if (--job->active_ == 0) idle_.notify_all();
+      work_on(*job, lock);
       wake_.notify_one();  // this thread may go on with a job of another crew
     }
   }
@@ -90,6 +110,7 @@ class Pool {
   std::condition_variable wake_, idle_;
   std::list<Job*> jobs_;  // those of which something may be left to begin
   std::vector<std::thread> helpers_;
+  size_t wanted_ = 0;  // threads, by the crews that have jobs
   bool stopping_ = false;
 };
 
@@ -129,17 +150,21 @@ Job::~Job() {
 }
 
 void Job::help() noexcept {
+  const auto begin = std::chrono::steady_clock::now();
   size_t index;
   while ((index = next_.fetch_add(1, std::memory_order_relaxed)) < count_) {
     try {
       task_(index);
     } catch (...) {
       if (!failed_.exchange(true)) error_ = std::current_exception();
+      next_ = count_;
     }
   }
+  busy_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
 }
 
 void Job::wait() {
+  if (pool_ != the_pool.load()) throw std::logic_error("it was begun in the parent process");
   pool_->end(*this);
   if (error_) std::rethrow_exception(error_);
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -15,15 +17,19 @@ class Pool;
 // first. So one job follows the other without a pause.
 class Crew {
  public:
-  explicit Crew(int threads) : limit_(size_t(threads < 1 ? 1 : threads)) {}
+  explicit Crew(int threads) : limit_(size_t(threads)) {}  // at least one
+  size_t limit() const { return limit_; }
 
  private:
   friend class Pool;
   const size_t limit_;
-  size_t active_ = 0;  // guarded by the pool's mutex
+  // Guarded by the pool's mutex.
+  const Pool* pool_ = nullptr;  // that these are counted in: another one after a fork
+  size_t jobs_ = 0, active_ = 0;
 };
 
-// Calls `task(i)` once for every i below `count`, in any order, on threads of the pool.
+// Calls `task(i)` once for every i below `count`, in any order, on threads of the pool. An
+// exception of a task ends it.
 class Job {
  public:
   // Begins at once.
@@ -35,8 +41,10 @@ class Job {
 
   // Works on it in the calling thread too, until nothing is left to begin.
   void help() noexcept;
-  // Returns when all is done. An exception of a task is thrown here.
+  // Returns when all is done. An exception of a task is thrown here. Not after a fork.
   void wait();
+  // The time of all threads that worked on it, when it is done.
+  std::chrono::nanoseconds busy() const { return std::chrono::nanoseconds(busy_); }
 
  private:
   friend class Pool;
@@ -46,6 +54,7 @@ class Job {
   Pool* const pool_;   // that of the process in which it began
   size_t active_ = 0;  // threads of the pool at work, guarded by its mutex
   std::atomic<size_t> next_{0};
+  std::atomic<int64_t> busy_{0};
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
 };

@@ -17,32 +17,34 @@ def profile_jpeg(
     images: list[Buffer], boxes: list[tuple[int, int, int, int]], seeks: list[Buffer]
 ) -> tuple[int, int]: ...
 
+# See penstock.render.batch.
 class Crew:
     def __init__(self, threads: int) -> None: ...
 
 class Rendering:
-    def wait(self) -> None: ...
+    def wait(self) -> float: ...  # until it is done; how many seconds it took the crew
 
-# Renders into `out` and `status`; see penstock.render.batch. With a crew, gives what is to be waited for.
-def render_batch(
-    images: list[Buffer | NDArray[np.uint8]],
-    image_spans: NDArray[np.int64] | None,
-    seeks: list[Buffer | NDArray[np.uint8]] | None,
-    seek_spans: NDArray[np.int64] | None,
-    boxes: NDArray[np.int32],
-    windows: NDArray[np.int32] | None,
-    flips: NDArray[np.bool_] | None,
-    jitter: NDArray[np.float32] | None,
-    order: NDArray[np.uint8] | None,
-    lighting: NDArray[np.float32] | None,
-    table: NDArray[Any] | None,
-    planar: bool,
-    bicubic: bool,
-    threads: int,
-    out: NDArray[Any],
-    status: NDArray[np.int32],
-    crew: Crew | None,
-) -> Rendering | None: ...
+class Request:
+    def __init__(
+        self,
+        images: list[Buffer | NDArray[np.uint8]],
+        image_spans: NDArray[np.int64] | None,
+        seeks: list[Buffer | NDArray[np.uint8]] | None,
+        seek_spans: NDArray[np.int64] | None,
+        boxes: NDArray[np.int32],
+        windows: NDArray[np.int32] | None,
+        flips: NDArray[np.bool_] | None,
+        jitter: NDArray[np.float32] | None,
+        order: NDArray[np.uint8] | None,
+        lighting: NDArray[np.float32] | None,
+        table: NDArray[Any] | None,
+        planar: bool,
+        bicubic: bool,
+        out: NDArray[Any],
+        status: NDArray[np.int32],
+    ) -> None: ...
+    def render(self, threads: int) -> None: ...
+    def begin(self, crew: Crew) -> Rendering: ...
 
 # For tests: "portable" does without AVX2, "auto" takes what the CPU has.
 def set_simd(name: str) -> None: ...

@@ -143,7 +143,7 @@ class Loader(loader.Loader):
             self._pipeline = self._pipeline.leave_bytes()
 
     def _make_memory(self) -> LoaderMemory:
-        return LoaderMemory(_allocate_pinned if self.pin_memory else None)
+        return LoaderMemory(self._prefetch, _allocate_pinned if self.pin_memory else None)
 
     def __str__(self) -> str:
         place = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,31 @@ assert sum(seconds > sum(worked) / 10 for seconds in worked) < 3, worked
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_each_crew_has_its_own_threads():
+    slow = [np.zeros((1500, 1500, 3), np.uint8)] * 200
+    busy, idle = Crew(1), Crew(1)
+    first = begin_batch(slow, [(0, 0, 1500, 1500)] * 200, (700, 700), crew=busy)
+    out = np.full((200, 700, 700, 3), 7, np.uint8)
+    second = begin_batch(slow, [(0, 0, 1500, 1500)] * 200, (700, 700), crew=busy, out=out)
+    begin_batch(slow[:2], [(0, 0, 8, 8)] * 2, SIZE, crew=idle).finish()
+    assert (out[:, 0, 0, 0] == 7).all(), "it waited for the batches of another crew"
+    del first, second
+
+
+def test_a_crew_without_threads_is_refused():
+    with pytest.raises(ValueError, match="at least one thread"):
+        Crew(0)
+
+
+def test_the_time_of_a_batch_is_that_of_its_threads():
+    pixels = [np.zeros((900, 900, 3), np.uint8)] * 20
+    before = time.process_time()
+    rendering = begin_batch(pixels, [(0, 0, 900, 900)] * 20, (500, 500), crew=Crew(1))
+    assert rendering.seconds == 0
+    rendering.finish()
+    assert rendering.seconds > (time.process_time() - before) / 2
+
+
 def test_without_a_thread_from_the_system_the_calling_one_does_it():
     done = run_python(
         SETUP
@@ -112,9 +139,14 @@ for _ in range(10):
     rendering = begin(400)
     child = os.fork()
     if child == 0:
+        try:
+            rendering.finish()
+        except RuntimeError as error:
+            assert "parent process" in str(error)
+        else:
+            os._exit(1)
         del rendering
-        crew = Crew(2)
-        check(begin())
+        check(begin())  # by the same crew, whose threads were at work
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     check(rendering)

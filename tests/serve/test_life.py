@@ -21,8 +21,11 @@ import pytest
 import penstock
 from penstock import Loader
 from penstock.errors import CorruptError, DecodeError
+from penstock.render import Rendering
 from penstock.serve import iteration
+from penstock.serve.memory import BatchMemory
 from penstock.transforms import RandomResizedCrop
+from trees import make_folder
 
 CROP = [RandomResizedCrop(24)]
 
@@ -308,6 +311,65 @@ def test_an_error_comes_after_the_batches_before_it(damaged: tuple[Path, list[st
     assert next(batches).rows.tolist() == [0, 1, 2, 3]
     with pytest.raises(DecodeError, match=keys[0]):
         next(batches)
+
+
+def test_an_error_before_rendering_comes_after_the_batches_before_it(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = Loader(packed, 4, transform=CROP)
+    taken = []
+
+    def take(memory: BatchMemory, *args: Any) -> Any:
+        taken.append(args)
+        if len(taken) == 4:
+            raise MemoryError("no memory for a fourth")
+        return original(memory, *args)
+
+    original = BatchMemory.take
+    monkeypatch.setattr(BatchMemory, "take", take)
+    received = []
+    with pytest.raises(MemoryError, match="a fourth"):
+        for batch in loader:
+            received.append(batch.step)
+    assert received == [0, 1, 2]
+    assert loader.state_dict()["step"] == 3
+
+
+def test_nothing_is_rendered_any_more_when_a_lost_file_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = Loader(make_folder(tmp_path / "photos"), 8, transform=CROP)
+    lost = sorted((tmp_path / "photos").rglob("*.*"))[3]
+    lost.unlink()
+    finished = []
+
+    def finish(rendering: Rendering) -> Any:
+        finished.append(original(rendering))
+        return finished[-1]
+
+    original = Rendering.finish
+    monkeypatch.setattr(Rendering, "finish", finish)
+    with pytest.raises(DecodeError, match=lost.name):
+        next(iter(loader))
+    assert len(finished) == 1
+
+
+def test_what_is_rendered_while_nobody_waits_for_it_is_counted(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = []
+
+    def finish(rendering: Rendering) -> Any:
+        finished = original(rendering)
+        seconds.append(rendering.seconds)
+        return finished
+
+    original = Rendering.finish
+    monkeypatch.setattr(Rendering, "finish", finish)
+    loader = Loader(packed, 4, transform=CROP)
+    list(loader)
+    assert min(seconds) > 0
+    assert loader.stats().render_seconds == pytest.approx(sum(seconds))
 
 
 def test_bad_samples_are_left_out_on_request(damaged: tuple[Path, list[str]]) -> None:

@@ -147,7 +147,7 @@ class RunReader:
             self._arenas.give(self._ready.popitem()[1].data)
 
     def take(self, runs: list[int]) -> dict[int, Run]:
-        """The runs of the current step, as soon as they are there."""
+        """The runs of a step that is not finished, as soon as they are there."""
         with self._change:
             self._missing = set(runs) - self._ready.keys() - self._failed.keys()
             while self._missing:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -53,20 +55,12 @@ def render_batch(
     The result depends on no thread count. Inputs are read in place and must not change meanwhile; the
     GIL is released. May be called from several threads at once, and after a fork.
     """
-    return begin_batch(
-        images,
-        boxes,
-        size,
-        crew=None,
-        window=window,
-        flips=flips,
-        seeks=seeks,
-        color=color,
-        output=output,
-        resample=resample,
-        out=out,
-        threads=threads,
-    ).finish()
+    request = _check_request(
+        images, boxes, size, window, flips, seeks, color, output, resample, out
+    )
+    threads = _check_threads(threads)
+    request.core.render(threads)
+    return request.finish(threads)
 
 
 def begin_batch(
@@ -74,7 +68,7 @@ def begin_batch(
     boxes: ArrayLike,
     size: tuple[int, int],
     *,
-    crew: Crew | None,
+    crew: Crew,
     window: Window | None = None,
     flips: ArrayLike | None = None,
     seeks: Sequence[Data] | Arena | None = None,
@@ -84,56 +78,43 @@ def begin_batch(
     out: NDArray[Any] | None = None,
     threads: int | None = None,
 ) -> Rendering:
-    """What `render_batch` does, in the background by a crew; in `finish` without one.
+    """What `render_batch` does, in the background by the threads of a crew.
 
         crew = Crew(2)
         first, second = (begin_batch(images, boxes, size, crew=crew) for images, boxes in batches)
         out, status = first.finish()
 
     The threads of a crew go on with its next batch when nothing is left of one to begin. Of a batch that is
-    dropped before its `finish`, what has not begun is left out.
+    dropped before its `finish`, what has not begun is left out. `threads` are for what is left to Pillow.
+    Inputs and `out` must not be touched until `finish`. A crew may be used from several threads, and after a fork; a batch
+    is finished in the process that began it.
     """
-    boxes = _check_boxes(boxes)
-    request = _Request(
-        images=Inputs.of(images, len(boxes), "images"),
-        seeks=None if seeks is None else Inputs.of(seeks, len(boxes), "seeks"),
-        boxes=boxes,
-        windows=None if window is None else window.rows(len(boxes)),
-        flips=None if flips is None else _check_flips(flips, len(boxes)),
-        color=Color() if color is None else _check_color(color, len(boxes)),
-        output=output,
-        bicubic=_check_resample(resample) == "bicubic",
+    request = _check_request(
+        images, boxes, size, window, flips, seeks, color, output, resample, out
     )
-    out = _check_out(out, output, output.shape(len(boxes), _check_size(size)))
-    status = np.zeros(len(boxes), np.int32)
-    threads = _check_threads(threads)
-    running = None if crew is None else request.render(out, status, threads, crew)
-    return Rendering(request, out, status, threads, running)
+    return Rendering(request, _check_threads(threads), request.core.begin(crew))
 
 
-@dataclass(frozen=True, eq=False)
 class Rendering:
     """A batch that was begun."""
 
-    _request: _Request
-    _out: NDArray[Any]
-    _status: NDArray[np.int32]
-    _threads: int
-    _running: _core.Rendering | None
+    def __init__(self, request: _Request, threads: int, running: _core.Rendering) -> None:
+        self._request, self._threads, self._running = request, threads, running
+        self.seconds = 0.0
+        """How long it took, known when it is finished."""
 
     def finish(self) -> tuple[NDArray[Any], NDArray[np.int32]]:
         """What `render_batch` returns, when it is done."""
-        if self._running is None:
-            self._request.render(self._out, self._status, self._threads)
-        else:
-            self._running.wait()
-        self._request.render_with_pillow(self._out, self._status, self._threads)
-        return self._out, self._status
+        seconds = self._running.wait()
+        before = time.perf_counter()
+        finished = self._request.finish(self._threads)
+        self.seconds = seconds + time.perf_counter() - before
+        return finished
 
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """The arguments of a call, checked."""
+    """The arguments of a call, checked, and where its results go."""
 
     images: Inputs
     seeks: Inputs | None
@@ -143,15 +124,12 @@ class _Request:
     color: Color
     output: Output
     bicubic: bool
+    out: NDArray[Any]
+    status: NDArray[np.int32]
 
-    def render(
-        self,
-        out: NDArray[Any],
-        status: NDArray[np.int32],
-        threads: int,
-        crew: Crew | None = None,
-    ) -> _core.Rendering | None:
-        return _core.render_batch(
+    @cached_property
+    def core(self) -> _core.Request:
+        return _core.Request(
             images=self.images.buffers,
             image_spans=self.images.spans,
             seeks=None if self.seeks is None else self.seeks.buffers,
@@ -165,33 +143,30 @@ class _Request:
             table=self.output.table(),
             planar=self.output.planar,
             bicubic=self.bicubic,
-            threads=threads,
-            out=out,
-            status=status,
-            crew=crew,
+            out=self.out,
+            status=self.status,
         )
 
-    def render_with_pillow(
-        self, out: NDArray[Any], status: NDArray[np.int32], threads: int
-    ) -> None:
-        """Lets Pillow decode what the core did not, a picture at a time for each thread."""
-        if not status.any():
-            return
-        rows = np.flatnonzero(np.isin(status, LEFT_TO_PILLOW)).tolist()
+    def finish(self, threads: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """The results, when Pillow has decoded what the core did not, a picture at a time for each thread."""
+        if self.status.any():
+            rows = np.flatnonzero(np.isin(self.status, LEFT_TO_PILLOW)).tolist()
+            self._render_with_pillow(rows, min(threads, len(rows)))
+        return self.out, self.status
 
-        def render_row(row: int) -> None:
-            status[row], pixels = decode_with_pillow(self.images[row], Status(status[row]))
-            if pixels is not None:
-                one = slice(row, row + 1)
-                self._take(one, pixels).render(out[one], status[one], 1)
-
-        if min(threads, len(rows)) > 1:
+    def _render_with_pillow(self, rows: list[int], threads: int) -> None:
+        if threads > 1:
             # A RuntimeError is the system's, which gives no thread: then all is done here, some rows again.
-            with suppress(RuntimeError), ThreadPoolExecutor(min(threads, len(rows))) as pool:
-                list(pool.map(render_row, rows))
+            with suppress(RuntimeError), ThreadPoolExecutor(threads) as pool:
+                list(pool.map(self._render_row, rows))
                 return
         for row in rows:
-            render_row(row)
+            self._render_row(row)
+
+    def _render_row(self, row: int) -> None:
+        self.status[row], pixels = decode_with_pillow(self.images[row], Status(self.status[row]))
+        if pixels is not None:
+            self._take(slice(row, row + 1), pixels).core.render(1)
 
     def _take(self, rows: slice, pixels: NDArray[np.uint8]) -> _Request:
         return _Request(
@@ -203,7 +178,37 @@ class _Request:
             color=self.color.take(rows),
             output=self.output,
             bicubic=self.bicubic,
+            out=self.out[rows],
+            status=self.status[rows],
         )
+
+
+def _check_request(
+    images: Sequence[Data] | Arena,
+    boxes: ArrayLike,
+    size: tuple[int, int],
+    window: Window | None,
+    flips: ArrayLike | None,
+    seeks: Sequence[Data] | Arena | None,
+    color: Color | None,
+    output: Output,
+    resample: Resample,
+    out: NDArray[Any] | None,
+) -> _Request:
+    boxes = _check_boxes(boxes)
+    count = len(boxes)
+    return _Request(
+        images=Inputs.of(images, count, "images"),
+        seeks=None if seeks is None else Inputs.of(seeks, count, "seeks"),
+        boxes=boxes,
+        windows=None if window is None else window.rows(count),
+        flips=None if flips is None else _check_flips(flips, count),
+        color=Color() if color is None else _check_color(color, count),
+        output=output,
+        bicubic=_check_resample(resample) == "bicubic",
+        out=_check_out(out, output, output.shape(count, _check_size(size))),
+        status=np.zeros(count, np.int32),
+    )
 
 
 def _check_boxes(boxes: ArrayLike) -> NDArray[np.int32]:

@@ -8,7 +8,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 from penstock.plan import EpochPlan, schedule_runs
 from penstock.read.run_reader import RunReader
@@ -130,22 +130,27 @@ class Production:
         return last + 1 >= len(self._plan)
 
     def _render(self) -> Generator[Batch, None, None]:
-        counters = self._renderer.counters
         reader = self._open_reader()
         ahead = run_ahead(self._prepare(reader), "penstock-plan", _UNDER_WAY)
-        under_way: deque[Begun] = deque()
         # The reader is closed first, since preparing may wait for it.
-        with reader, ahead as steps, closing(reader), ExitStack() as leaving:
-            leaving.callback(under_way.clear)  # which ends the rendering of what nobody waits for
-            while self._begin_next(steps, under_way):
-                before = time.perf_counter()
-                batch = self._renderer.finish(under_way.popleft())
-                counters.render_seconds += time.perf_counter() - before
-                counters.bytes_read += reader.count_new_bytes()
-                counters.read_seconds += reader.count_new_seconds()
-                reader.finish_step(batch.step)
-                yield batch
-                del batch
+        with reader, ahead as steps, closing(reader):
+            under_way: deque[Begun] = deque()
+            try:
+                while self._begin_next(steps, under_way):
+                    batch = self._finish(under_way.popleft(), reader)
+                    yield batch
+                    del batch
+            finally:
+                under_way.clear()  # which ends the rendering of what nobody waits for
+
+    def _finish(self, begun: Begun, reader: RunReader) -> Batch:
+        batch = self._renderer.finish(begun)
+        if begun.rendering is not None:
+            self.counters.render_seconds += begun.rendering.seconds
+        self.counters.bytes_read += reader.count_new_bytes()
+        self.counters.read_seconds += reader.count_new_seconds()
+        reader.finish_step(batch.step)
+        return batch
 
     def _begin_next(self, steps: Handoff[Prepared], under_way: deque[Begun]) -> bool:
         """Begins steps until enough are under way; False if none is left. Waits only if none is under way."""

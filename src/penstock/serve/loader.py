@@ -305,7 +305,7 @@ class Loader:
         )
 
     def _make_memory(self) -> LoaderMemory:
-        return LoaderMemory()
+        return LoaderMemory(self._prefetch)
 
 
 def _rebuild(

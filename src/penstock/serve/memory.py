@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from penstock.read.run_reader import Arenas
 
-_KEPT = 8
+_IN_USE = (
+    6  # batches beside those that are kept ready: rendered, handed over, held by the training loop
+)
 Allocate = Callable[[int], NDArray[np.uint8]]
 
 
@@ -45,8 +47,10 @@ def _allocate(size: int) -> NDArray[np.uint8]:
 class BatchMemory:
     """Arrays for batches of any shape, out of what `allocate` gives for a number of bytes. Thread-safe."""
 
-    def __init__(self, allocate: Allocate | None = None) -> None:
+    def __init__(self, allocate: Allocate | None = None, ready: int = 2) -> None:
+        """Memory of so many batches that are `ready`, and of some that are in use, is kept."""
         self._allocate = allocate or _allocate
+        self._kept = ready + _IN_USE
         self._owners: list[NDArray[Any]] = []
         self._references = _count_own_references()
         self._lock = threading.Lock()
@@ -59,19 +63,19 @@ class BatchMemory:
             if owner is None:
                 owner = self._allocate(size)
                 self._owners.append(owner)
-                del self._owners[:-_KEPT]
+                del self._owners[: -self._kept]
             return owner[:size].view(dtype).reshape(shape)
 
 
 class LoaderMemory:
     """What a loader keeps from one epoch to the next: memory for batches and for runs."""
 
-    def __init__(self, allocate: Allocate | None = None) -> None:
+    def __init__(self, ready: int, allocate: Allocate | None = None) -> None:
         self.owner = os.getpid()
-        self._allocate = allocate
-        self.batches = BatchMemory(allocate)
+        self._ready, self._allocate = ready, allocate
+        self.batches = BatchMemory(allocate, ready)
         self.arenas = Arenas()
 
     def here(self) -> LoaderMemory:
         """This one, or after a fork a new one: a lock of the parent's may be held for ever."""
-        return self if self.owner == os.getpid() else LoaderMemory(self._allocate)
+        return self if self.owner == os.getpid() else LoaderMemory(self._ready, self._allocate)

@@ -41,10 +41,11 @@ class Prepared:
 
 @dataclass(frozen=True, eq=False)
 class Begun:
-    """A step whose images, if it has any to render, are being rendered."""
+    """A step whose images, if it has any to render, are being rendered, or why that cannot be."""
 
     prepared: Prepared
-    rendering: Rendering | None
+    rendering: Rendering | None = None
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +99,20 @@ class Renderer:
         return Crew(self.threads)
 
     def begin(self, prepared: Prepared) -> Begun:
-        """Begins to render a step."""
+        """Begins to render a step. What goes wrong is raised when it is finished, after the steps before it."""
         if prepared.drawn is None:
-            return Begun(prepared, None)
+            return Begun(prepared)
+        try:
+            return Begun(prepared, self._begin_images(prepared, prepared.drawn))
+        except Exception as error:  # noqa: BLE001 - see above
+            return Begun(prepared, error=error)
+
+    def _begin_images(self, prepared: Prepared, drawn: Drawn) -> Rendering:
         assert self.recipe is not None
         assert prepared.images is not None
-        drawn, output, size = prepared.drawn, self.recipe.output, self.recipe.size
+        output, size = self.recipe.output, self.recipe.size
         shape = output.shape(len(prepared.step.rows), size)
-        rendering = begin_batch(
+        return begin_batch(
             prepared.images,
             drawn.boxes,
             size,
@@ -119,17 +126,21 @@ class Renderer:
             out=self.memory.batches.take(shape, output.element),
             threads=self.threads,
         )
-        return Begun(prepared, rendering)
 
     def finish(self, begun: Begun) -> Batch:
         """The batch of a step."""
+        if begun.error is not None:
+            raise begun.error
+        # Before anything may be raised: then nothing is read any more of what the step holds.
+        rendered = None if begun.rendering is None else begun.rendering.finish()
         prepared = begun.prepared
         step, runs = prepared.step, prepared.runs
         images: Any = None
         errors: list[tuple[str, str]] = []
         bad = self._find_lost(step, runs, errors)
-        if begun.rendering is not None:
-            images = self._finish_images(begun.rendering, step, bad, errors)
+        if rendered is not None:
+            images, status = rendered
+            self._find_undecoded(step, status, bad, errors)
         elif prepared.images is not None:
             images = [bytes(data) for data in prepared.images]
         kept = choose_rows(bad, self.on_error)
@@ -162,21 +173,19 @@ class Renderer:
             errors.extend(self.report(row, lost[row]) for row in rows)
         return bad
 
-    def _finish_images(
+    def _find_undecoded(
         self,
-        rendering: Rendering,
         step: StepPlan,
+        status: NDArray[np.int32],
         bad: NDArray[np.bool_],
         errors: list[tuple[str, str]],
-    ) -> NDArray[Any]:
-        """The images; those that do not decode are reported in `errors`, and added to `bad`."""
-        out, status = rendering.finish()
+    ) -> None:
+        """Adds the images that did not decode to `bad`, reported in `errors`."""
         failed = (status != 0) | (self.layout.columns.height[step.rows] == 0)
         for i in np.flatnonzero(failed & step.valid & ~bad):
             row = int(step.rows[i])
             errors.append(self.report(row, self._describe(int(status[i]), row)))
         bad |= failed
-        return out
 
     def _describe(self, status: int, row: int) -> str:
         """Why an image was not rendered."""

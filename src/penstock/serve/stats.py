@@ -41,7 +41,8 @@ class Stats:
     images, batches: what the training loop received. bytes_read and the seconds of reading and rendering are
         of what was prefetched too.
     wait_seconds: how long it waited for data, of `seconds` that it iterated; Python in its own thread counts.
-    read_wait_seconds: how long rendering waited for bytes. render_seconds: how long it rendered.
+    read_wait_seconds: how long rendering waited for bytes. render_seconds: how long it rendered: the time
+        of all threads, divided by how many there are.
     read_seconds: how long the reading threads read, together.
     queue_depth: finished batches that are waiting now.
     errors: (key, reason) of the first bad samples in what was received; `error_count` of all.
