@@ -54,10 +54,10 @@ def test_a_crew_goes_on_with_the_next_batch_when_nothing_is_left_of_the_last():
 
 
 def test_of_a_batch_that_is_dropped_what_has_not_begun_is_left_out():
-    pixels = [np.zeros((1000, 1000, 3), np.uint8)] * 300
-    out = np.full((300, 500, 500, 3), 7, np.uint8)
+    pixels = [np.zeros((1000, 1000, 3), np.uint8)] * 2000
+    out = np.full((2000, *SIZE, 3), 7, np.uint8)
     crew = Crew(2)
-    rendering = begin_batch(pixels, [(0, 0, 1000, 1000)] * 300, (500, 500), crew=crew, out=out)
+    rendering = begin_batch(pixels, [(0, 0, 1000, 1000)] * 2000, SIZE, crew=crew, out=out)
     del rendering
     kept = out.copy()
     assert (kept[:, 0, 0, 0] == 7).any(), "all of it was rendered"
@@ -92,14 +92,16 @@ assert sum(seconds > sum(worked) / 10 for seconds in worked) < 3, worked
 
 
 def test_each_crew_has_its_own_threads():
-    slow = [np.zeros((1500, 1500, 3), np.uint8)] * 200
+    slow, boxes = [np.zeros((1000, 1000, 3), np.uint8)] * 2000, [(0, 0, 1000, 1000)] * 2000
     busy, idle = Crew(1), Crew(1)
-    first = begin_batch(slow, [(0, 0, 1500, 1500)] * 200, (700, 700), crew=busy)
-    out = np.full((200, 700, 700, 3), 7, np.uint8)
-    second = begin_batch(slow, [(0, 0, 1500, 1500)] * 200, (700, 700), crew=busy, out=out)
-    begin_batch(slow[:2], [(0, 0, 8, 8)] * 2, SIZE, crew=idle).finish()
-    assert (out[:, 0, 0, 0] == 7).all(), "it waited for the batches of another crew"
-    del first, second
+    out = np.full((2000, *SIZE, 3), 7, np.uint8)
+    begun = [
+        begin_batch(slow, boxes, SIZE, crew=busy),
+        begin_batch(slow, boxes, SIZE, crew=busy, out=out),
+    ]
+    begin_batch(slow[:2], boxes[:2], SIZE, crew=idle).finish()
+    assert (out == 7).all(), "it waited for the batches of another crew"
+    begun.clear()
 
 
 def test_a_crew_without_threads_is_refused():
