@@ -20,6 +20,7 @@ from penstock.formats.class_tars import TarNames, check_no_classes
 from penstock.formats.data_files import find_root, name_below
 from penstock.formats.detect import find_format, open_source
 from penstock.formats.files import ImageFiles
+from penstock.formats.keys import keep_key
 from penstock.formats.names import printable
 from penstock.formats.pread import pread_all
 from penstock.formats.source import PlacedSource
@@ -273,7 +274,7 @@ def _index_tar(
 def _add_group(index: IndexBuilder, fd: int, file: str, group: Group) -> None:
     data = {name: pread_all(fd, m.size, m.offset) for name, m in group.members.items()}
     frames = parse_frames(data)
-    key = printable_key(group.key)
+    key = keep_key(printable_key(group.key))
     index.add_sample(key, parse_cls(key, data.get("cls")), file, {})
     for name, member in group.members.items():
         note = _describe(name, data[name], frames.get(name, ()))

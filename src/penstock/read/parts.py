@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.pack.index import KEY, field_names, user_columns
-from penstock.read.columns import Columns, Places, digest_keys, find_several, read_columns
+from penstock.read.columns import (
+    Columns,
+    Places,
+    Spans,
+    digest_keys,
+    find_several,
+    read_columns,
+)
 from penstock.read.dataset import Dataset
 from penstock.read.layout import Part
 from penstock.sample import is_image_field, picture_fields
@@ -41,7 +48,7 @@ class Table:
             self.keys += digest_keys(index) + "".join(chosen).encode()
             if pictures != images:
                 self.pictures.update(pictures)
-            self.parts += _parts_of(dataset, start, pictures)
+            self.parts += _parts_of(dataset, start)
             columns.append(_read(dataset, index, pictures, fields, image))
         self.columns = _concatenate(datasets, columns)
 
@@ -101,17 +108,17 @@ def _read(
             f"{dataset.origin} has no {sorted(missing)}: it has the fields {list(dataset.fields)} "
             f"and the columns {index.column_names}"
         )
-    return read_columns(index, pictures, wanted, user, image)
+    shards = [shard.samples for shard in dataset.manifest.shards]
+    return read_columns(index, pictures, wanted, user, image, shards)
 
 
-def _parts_of(dataset: Dataset, start: int, pictures: Sequence[str]) -> list[Part]:
+def _parts_of(dataset: Dataset, start: int) -> list[Part]:
     parts = []
-    seek = next((f"{name}.seek" for name in pictures if name.endswith("jpg")), "")
     for shard in dataset.manifest.shards:
-        index = dataset.path / Path(shard.index.file)
+        seek = None if shard.seek is None else dataset.path / Path(shard.seek.file)
         stop = start + shard.samples
         if shard.samples:
-            parts.append(Part(start, stop, dataset.root, index, seek, loose=shard.data is None))
+            parts.append(Part(start, stop, dataset.root, seek, loose=shard.data is None))
         start = stop
     return parts
 
@@ -128,8 +135,10 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
     return Columns(
         files=files,
         file=np.concatenate([part.file for part in shifted]),
-        span=_join([part.span for part in parts]),
+        span=_join_spans([part.span for part in parts]),
         image=_join([part.image for part in parts]),
+        seek=_join_spans([part.seek for part in parts]),
+        wants_image=first.wants_image,
         fields={name: _join([part.fields[name] for part in parts]) for name in first.fields},
         height=np.concatenate([part.height for part in parts]),
         width=np.concatenate([part.width for part in parts]),
@@ -158,5 +167,11 @@ def _join_columns(
 
 def _join(places: list[Places]) -> Places:
     return Places(
-        np.concatenate([p.offset for p in places]), np.concatenate([p.size for p in places])
+        np.concatenate([p.offset for p in places]),
+        np.concatenate([p.size for p in places]),
+        np.concatenate([p.checksum for p in places]),
     )
+
+
+def _join_spans(spans: list[Spans]) -> Spans:
+    return Spans(np.concatenate([s.offset for s in spans]), np.concatenate([s.size for s in spans]))

@@ -209,19 +209,21 @@ class Renderer:
     ) -> Arena:
         """The bytes of each row that lie at `offsets` of its file, where they are in memory."""
         places = self.layout.places[rows] + offsets - self.layout.columns.span.offset[rows]
+        lost = [row for run in runs.values() for row in run.lost]
+        if lost:
+            sizes = np.where(np.isin(rows, lost), 0, sizes)
         places = np.where(sizes > 0, places, 0)  # what a sample lacks lies nowhere
         numbers = self._number_runs(rows, runs)
         return Arena([run.data for run in runs.values()], places, sizes, numbers)
 
     def _gather_seeks(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> Arena:
-        tables = [run.seeks for run in runs.values()]
-        bounds = np.concatenate([table.bounds for table in tables])
-        numbers = self._number_runs(rows, runs)
-        first_rows = self.layout.runs[list(runs)]
-        first_bounds = np.cumsum([0, *(len(table.bounds) for table in tables[:-1])])
-        places = first_bounds[numbers] + rows - first_rows[numbers]
-        offsets, ends = bounds[places], bounds[places + 1]
-        return Arena([table.data for table in tables], offsets, ends - offsets, numbers)
+        tables, numbers = [run.seeks for run in runs.values()], self._number_runs(rows, runs)
+        starts = np.array([table.start for table in tables])
+        readable = np.array([len(table.data) > 0 for table in tables])
+        seek = self.layout.columns.seek
+        sizes = np.where(readable[numbers], seek.size[rows], 0)
+        offsets = np.where(sizes > 0, seek.offset[rows] - starts[numbers], 0)
+        return Arena([table.data for table in tables], offsets, sizes, numbers)
 
     def _number_runs(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> NDArray[np.int64]:
         """Which of `runs`, whose keys increase, each row lies in."""
