@@ -77,6 +77,7 @@ class Options(TypedDict, total=False):
     threads: int | None
     prefetch: int
     start_method: str | None
+    verify: bool
 
 
 def _explain_arguments(init: Callable[P, None]) -> Callable[P, None]:

@@ -9,14 +9,15 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 import penstock
 from formats.making import write_tar
 from penstock import Loader, Mixture
+from penstock._core import build_seek
 from penstock.transforms import (
     CenterCrop,
     ColorJitter,
@@ -749,6 +750,10 @@ def test_a_chosen_picture_is_kept_by_parts_mixtures_and_copies(tmp_path: Path) -
     ]
 
 
+def allocate(size: int) -> NDArray[np.uint8]:
+    return np.empty(size, np.uint8)
+
+
 def test_a_chosen_picture_is_decoded_with_its_own_seek_tables(tmp_path: Path) -> None:
     from images import encode
 
@@ -758,10 +763,9 @@ def test_a_chosen_picture_is_decoded_with_its_own_seek_tables(tmp_path: Path) ->
     for name in ("jpg", "b.jpg"):
         loader = Loader(dataset.choose_image(name), 1, transform=[CenterCrop(24)])
         layout = loader._epochs.layout
-        seeks = layout.read_run(0, np.empty(layout.sizes[0], np.uint8)).seeks
-        with pa.ipc.open_file(tmp_path / "a.arrow") as index:
-            (table,) = index.read_all()[f"{name}.seek"].to_pylist()
-        assert seeks is not None and table and bytes(seeks.table(0)) == table
+        seeks, seek = layout.read_run(0, allocate).seeks, layout.columns.seek
+        (table,) = (bytes(seeks.table(*place)) for place in zip(seek.offset, seek.size))
+        assert table == build_seek(dataset[0][name])[1] != b""
         (pixels,) = next(iter(loader))[0]
         whole = np.asarray(Image.open(io.BytesIO(dataset[0][name])).convert("RGB"))
         assert np.array_equal(pixels, whole[138:162, 188:212])
@@ -881,11 +885,12 @@ def test_runs_inside_a_shard_come_with_the_seek_tables_of_their_rows(
     layout = Loader(tmp_path / "out", 2, transform=CROP)._epochs.layout
     tables = []
     for run, rows in enumerate(np.diff(layout.runs)):
-        seeks = layout.read_run(run, np.empty(layout.sizes[run], np.uint8)).seeks
-        assert seeks is not None and rows < 6
-        tables += [bytes(seeks.table(i)) for i in range(rows)]
-    with pa.ipc.open_file(tmp_path / "out" / "shard-000000.arrow") as index:
-        assert tables == index.read_all()["jpg.seek"].to_pylist() and all(tables)
+        seeks, seek = layout.read_run(run, allocate).seeks, layout.columns.seek
+        places = zip(seek.offset[len(tables) :], seek.size[len(tables) :])
+        assert rows < 6
+        tables += [bytes(seeks.table(*place)) for place, _ in zip(places, range(rows))]
+    dataset = penstock.open_dataset(tmp_path / "out")
+    assert tables == [build_seek(sample["jpg"])[1] for sample in dataset] and all(tables)
 
 
 def test_the_order_does_not_depend_on_the_fields(packed: Path) -> None:

@@ -73,11 +73,12 @@ class Epochs:
         shuffle: bool,
         window: int | str | None,
         weights: Weights,
+        verify: bool = True,
     ) -> None:
         self.split = split
         self.table = _read_table(source, fields)
         self.sampling = Sampling(source, self.table, weights, seed)
-        self.seed = seed
+        self.seed, self._verify = seed, verify
         self.window = choose_window(window, self.table, split.global_batch) if shuffle else 0
         self._shuffle = Shuffle(seed, self.window) if shuffle else None
         self.layout = self._lay_out()
@@ -150,7 +151,7 @@ class Epochs:
         shuffle, columns = self._shuffle, self.table.columns
         anywhere = shuffle is not None and shuffle.is_global(len(self.sampling))
         run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=self.sampling.share)
-        return Layout(columns, self.table.parts, run_bytes)
+        return Layout(columns, self.table.parts, run_bytes, verify=self._verify)
 
 
 def _read_table(source: Dataset | Mixture, fields: Sequence[str]) -> Table:

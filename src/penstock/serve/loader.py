@@ -73,6 +73,7 @@ class Loader:
         threads: int | None = None,
         prefetch: int = 2,
         start_method: str | None = None,
+        verify: bool = True,
     ) -> None:
         """
         transform: a list of `penstock.transforms`, a torchvision `Compose` as it is, or any function of a PIL
@@ -89,6 +90,8 @@ class Loader:
         window: over how many samples to shuffle; `auto` is about 96 MiB of them, None all.
         rank, world_size: torch.distributed's, or those of the environment, unless given.
         threads: for rendering; as many as cores unless given. prefetch: how many batches to keep ready.
+        verify: compare the bytes of each sample with their CRC-32C as they are read. A sample whose bytes have
+            changed since they were indexed is a bad sample, as `on_error` says.
         """
         if isinstance(source, (str, os.PathLike)):
             source = Path(source).absolute()  # not abspath, which takes `link/..` wrongly
@@ -120,6 +123,7 @@ class Loader:
             shuffle=shuffle,
             window=window,
             weights=weights,
+            verify=verify,
         )
         self._pipeline = Pipeline(None)
         if IMAGE in self.fields:
