@@ -17,6 +17,7 @@ from penstock.read.columns import ABSENT, NO_LABEL
 from penstock.read.layout import Layout, Run
 from penstock.read.parts import Table
 from penstock.render import Arena, Crew, Rendering, Status, begin_batch, status_message
+from penstock.render.options import Depth16
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.recipe import Draw, Drawn, Recipe
@@ -71,6 +72,7 @@ class Renderer:
     table: Table
     counters: Counters
     memory: LoaderMemory
+    depth16: Depth16 = "clip"
 
     def draw(self, steps: Sequence[StepPlan]) -> list[Drawn | None]:
         """Boxes and all else that is random in some steps; None for each if no image is rendered."""
@@ -123,6 +125,7 @@ class Renderer:
             color=drawn.color,
             output=output,
             resample=self.recipe.resample,
+            depth16=self.depth16,
             out=self.memory.batches.take(shape, output.element),
             threads=self.threads,
         )
