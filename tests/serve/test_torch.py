@@ -65,21 +65,6 @@ def test_named_tuples_of_a_transform_become_tensors_too(packed: Path) -> None:
     assert pair.image.shape == (4, 3, 24, 24) and pair.mask.shape == (4, 24, 24)
 
 
-def test_the_rank_is_that_of_torch_distributed_before_that_of_the_environment(
-    packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path / 'group'}", rank=0, world_size=1
-    )
-    try:
-        loader = Loader(packed, 8, transform=[RandomResizedCrop(24)])
-        assert (loader.rank, loader.world_size) == (0, 1)
-    finally:
-        torch.distributed.destroy_process_group()
-
-
 def test_a_kept_tensor_is_never_overwritten(packed: Path) -> None:
     loader = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
     kept = [images for images, _ in loader]
