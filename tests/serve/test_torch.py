@@ -116,6 +116,22 @@ def test_frameworks_find_what_they_look_for(packed: Path) -> None:
     assert (in_python.num_workers, in_python.collate_fn) == (3, list)
 
 
+def test_frameworks_find_a_batch_sampler_that_they_cannot_iterate(packed: Path) -> None:
+    loader = Loader(packed, 8, drop_last=True, shuffle=True, transform=[RandomResizedCrop(24)])
+    batches = loader.batch_sampler
+    assert (batches.batch_size, batches.drop_last, len(batches)) == (8, True, 7)
+    assert batches.sampler == loader.sampler and len(batches.sampler) == 56
+    assert not isinstance(batches.sampler, torch.utils.data.SequentialSampler)
+    for epoch, set_epoch in enumerate((batches.set_epoch, batches.sampler.set_epoch), 3):
+        set_epoch(epoch)
+        assert next(iter(loader)).epoch == epoch
+    with pytest.raises(TypeError, match="not iterable.*resume by loader.load_state_dict"):
+        iter(batches)
+    rebuilt = torch.utils.data.DataLoader(loader.dataset, batch_sampler=batches)
+    with pytest.raises(TypeError, match="not iterable"):
+        next(iter(rebuilt))
+
+
 def test_trees_of_torch_reach_the_tensors_of_a_batch(packed: Path) -> None:
     first, second, *_ = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
     floats = pytree.tree_map_only(torch.Tensor, torch.Tensor.double, second)
