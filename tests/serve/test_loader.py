@@ -16,6 +16,7 @@ from PIL import Image
 
 import penstock
 from formats.making import write_tar
+from images import encode
 from penstock import Loader, Mixture
 from penstock.transforms import (
     CenterCrop,
@@ -979,3 +980,42 @@ def test_a_batch_can_be_rebuilt_from_its_values(packed: Path) -> None:
 def test_mistakes_are_named_at_once(packed: Path, arguments: dict, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Loader(packed, **{"batch_size": 4, "shuffle": True, **arguments})
+
+
+def test_a_batch_of_one_takes_the_size_of_its_image(packed: Path, folder: Path) -> None:
+    loader = Loader(packed, 1, shuffle=True, fields=("image", "key"))
+    for image, (key,) in loader:
+        path = next(folder.glob(f"*/{Path(key).name}.*"))
+        expected = np.asarray(Image.open(path).convert("RGB"))
+        assert image.shape == (1, *expected.shape) and (image[0] == expected).all()
+
+
+@pytest.mark.parametrize("flip", [0.0, 1.0])
+def test_a_batch_of_one_is_resized_by_its_own_shorter_side(
+    packed: Path, folder: Path, flip: float
+) -> None:
+    steps = [Resize(20), RandomHorizontalFlip(flip), Normalize()]
+    sizes = set()
+    for image, (key,) in Loader(packed, 1, transform=steps, fields=("image", "key")):
+        with Image.open(next(folder.glob(f"*/{Path(key).name}.*"))) as picture:
+            width, height = picture.size
+        short = min(width, height)
+        assert image.shape == (1, 20 * height // short, 20 * width // short, 3)
+        assert image.dtype == np.float32
+        sizes.add(image.shape)
+    assert len(sizes) > 5
+
+
+def test_a_batch_of_one_goes_through_python_in_its_own_size(packed: Path) -> None:
+    for steps in ([Resize(20), np.asarray], [np.asarray]):
+        loader = Loader(packed, 1, transform=steps, num_workers=0)
+        assert len({images.shape for images, _ in loader}) > 5
+
+
+def test_a_batch_of_one_that_would_be_too_large_is_refused_alone(tmp_path: Path) -> None:
+    for number, (height, width) in enumerate([(10, 12), (1, 60_000)]):
+        (tmp_path / f"{number}.jpg").write_bytes(encode(height, width))
+    loader = Loader(tmp_path, 1, transform=[Resize(64)], fields=("image",), on_error="skip")
+    small, large = loader
+    assert small.valid.all() and not large.valid.any()
+    assert "60000 x 1 pixels" in large.errors[0][1]

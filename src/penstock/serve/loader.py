@@ -126,7 +126,9 @@ class Loader:
             columns, subset = self._epochs.table.columns, self._epochs.sampling.subset
             common_size = find_common_size(columns, subset)
             collates = collate_fn is not None
-            self._pipeline = divide_transform(transform, common_size, collates=collates)
+            self._pipeline = divide_transform(
+                transform, common_size, collates=collates, any_size=batch_size == 1
+            )
         self._in_python = bool(self._pipeline.steps or collate_fn)
         self._collate_fn, self._start_method = collate_fn, start_method
         self._num_workers = count_cores() if num_workers is None else num_workers
