@@ -494,7 +494,7 @@ def test_an_empty_class_that_comes_later_counts(tmp_path: Path) -> None:
 def test_a_folder_in_which_nothing_decodes_is_said_to_be_one(tmp_path: Path) -> None:
     write_files(tmp_path, {"c/0.jpg": b"no image"})
     with pytest.raises(ValueError, match="or none decodes"):
-        Loader(tmp_path, 1)
+        Loader(tmp_path, 2)
 
 
 def test_a_data_set_is_called_by_where_its_samples_are(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from PIL import Image
 
 import penstock
 from formats.making import write_tar
+from images import encode
 from penstock import Loader, Mixture
 from penstock._core import build_seek
 from penstock.transforms import (
@@ -170,6 +171,34 @@ def test_an_old_iterator_does_not_undo_a_loaded_state(packed: Path) -> None:
     list(old)
     batch = next(iter(loader))
     assert (batch.epoch, batch.step) == (0, 1)
+
+
+def test_an_iterator_that_is_never_advanced_does_not_use_up_a_loaded_state(packed: Path) -> None:
+    loader = Loader(packed, 9, shuffle=True, transform=CROP)
+    whole = epoch_bytes(loader)
+    state = {**loader.state_dict(), "epoch": 0, "step": 3}
+    loader.load_state_dict(state)
+    unused = iter(loader)
+    assert loader.state_dict() == state
+    assert [images.tobytes() + labels.tobytes() for images, labels in loader] == whole[3:]
+    assert next(unused).epoch == 1, "it begins where the loader stands then"
+
+
+def test_of_two_iterators_the_first_that_is_advanced_resumes(packed: Path) -> None:
+    loader = Loader(packed, 9, fields=("label",))
+    loader.load_state_dict({**loader.state_dict(), "step": 3})
+    first, second = iter(loader), iter(loader)
+    assert [batch.step for batch in second] == [3, 4, 5, 6]
+    loader.load_state_dict({**loader.state_dict(), "step": 3})
+    third = iter(loader)
+    assert (next(first).step, next(third).step, next(first).step) == (3, 0, 4)
+
+
+def test_the_epoch_may_be_set_after_iter(packed: Path) -> None:
+    loader = Loader(packed, 9, fields=("label",))
+    iterator = iter(loader)
+    loader.set_epoch(4)
+    assert next(iterator).epoch == 4
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -340,10 +369,10 @@ def test_ranks_that_cannot_share_the_lanes_of_an_epoch_say_so(packed: Path) -> N
         return Loader(packed, 24 // ranks, **options)
 
     with pytest.raises(
-        ValueError, match="3 ranks cannot go on with this epoch: it was begun for 8"
+        ValueError, match="cannot resume mid-epoch with world_size=3: it must divide 8"
     ):
         make(3).load_state_dict(state_within(make(1)))
-    with pytest.raises(ValueError, match="begun for 1,"):
+    with pytest.raises(ValueError, match="world_size=2: it must divide 1;"):
         make(2, shuffle=False).load_state_dict(state_within(make(1, shuffle=False)))
     with pytest.raises(ValueError, match="global_batch is 24, here 8"):
         Loader(packed, 8, shuffle=True, transform=CROP).load_state_dict(make(1).state_dict())
@@ -397,15 +426,6 @@ def test_a_state_is_of_plain_values_and_of_whole_numbers(packed: Path) -> None:
         loader.set_epoch(1.5)
     with pytest.raises(ValueError, match="not the state of a loader"):
         loader.load_state_dict({**loader.state_dict(), "step": 2.5})
-
-
-def test_a_world_size_without_a_rank_is_an_error(
-    packed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    monkeypatch.delenv("RANK", raising=False)
-    with pytest.raises(ValueError, match="WORLD_SIZE is 4 .*RANK is not set"):
-        Loader(packed, 4, transform=CROP)
 
 
 def test_weights_whose_sum_is_no_number_are_refused(packed: Path) -> None:
@@ -479,18 +499,6 @@ def test_what_is_no_data_set_is_refused_with_advice(packed: Path) -> None:
         Mixture([ImageFolder()], [1])
     with pytest.raises(ValueError, match="samples is -5"):
         Mixture([penstock.open_dataset(packed)], [1], samples=-5)
-
-
-def test_the_rank_is_found_in_the_environment(
-    packed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    loader = Loader(packed, 4, transform=CROP)
-    assert (loader.rank, loader.world_size) == (1, 3)
-    monkeypatch.setenv("RANK", "5")
-    with pytest.raises(ValueError, match="rank 5 of 3"):
-        Loader(packed, 4, transform=CROP)
 
 
 def test_a_subset_a_filter_and_a_slice_are_loaded(packed: Path) -> None:
@@ -977,3 +985,42 @@ def test_a_batch_can_be_rebuilt_from_its_values(packed: Path) -> None:
 def test_mistakes_are_named_at_once(packed: Path, arguments: dict, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Loader(packed, **{"batch_size": 4, "shuffle": True, **arguments})
+
+
+def test_a_batch_of_one_takes_the_size_of_its_image(packed: Path, folder: Path) -> None:
+    loader = Loader(packed, 1, shuffle=True, fields=("image", "key"))
+    for image, (key,) in loader:
+        path = next(folder.glob(f"*/{Path(key).name}.*"))
+        expected = np.asarray(Image.open(path).convert("RGB"))
+        assert image.shape == (1, *expected.shape) and (image[0] == expected).all()
+
+
+@pytest.mark.parametrize("flip", [0.0, 1.0])
+def test_a_batch_of_one_is_resized_by_its_own_shorter_side(
+    packed: Path, folder: Path, flip: float
+) -> None:
+    steps = [Resize(20), RandomHorizontalFlip(flip), Normalize()]
+    sizes = set()
+    for image, (key,) in Loader(packed, 1, transform=steps, fields=("image", "key")):
+        with Image.open(next(folder.glob(f"*/{Path(key).name}.*"))) as picture:
+            width, height = picture.size
+        short = min(width, height)
+        assert image.shape == (1, 20 * height // short, 20 * width // short, 3)
+        assert image.dtype == np.float32
+        sizes.add(image.shape)
+    assert len(sizes) > 5
+
+
+def test_a_batch_of_one_goes_through_python_in_its_own_size(packed: Path) -> None:
+    for steps in ([Resize(20), np.asarray], [np.asarray]):
+        loader = Loader(packed, 1, transform=steps, num_workers=0)
+        assert len({images.shape for images, _ in loader}) > 5
+
+
+def test_a_batch_of_one_that_would_be_too_large_is_refused_alone(tmp_path: Path) -> None:
+    for number, (height, width) in enumerate([(10, 12), (1, 60_000)]):
+        (tmp_path / f"{number}.jpg").write_bytes(encode(height, width))
+    loader = Loader(tmp_path, 1, transform=[Resize(64)], fields=("image",), on_error="skip")
+    small, large = loader
+    assert small.valid.all() and not large.valid.any()
+    assert "60000 x 1 pixels" in large.errors[0][1]

@@ -112,7 +112,7 @@ class Renderer:
     def _begin_images(self, prepared: Prepared, drawn: Drawn) -> Rendering:
         assert self.recipe is not None
         assert prepared.images is not None
-        output, size = self.recipe.output, self.recipe.size
+        output, size = self.recipe.output, self.recipe.find_size(drawn)
         shape = output.shape(len(prepared.step.rows), size)
         return begin_batch(
             prepared.images,
