@@ -18,6 +18,7 @@ from PIL import Image
 
 from penstock.errors import MissingExtraError
 from penstock.read.dataset import Dataset
+from penstock.render.options import Depth16
 from penstock.serve import loader
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
@@ -78,6 +79,7 @@ class Options(TypedDict, total=False):
     prefetch: int
     start_method: str | None
     verify: bool
+    depth16: Depth16
 
 
 def _explain_arguments(init: Callable[P, None]) -> Callable[P, None]:

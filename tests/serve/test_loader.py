@@ -727,7 +727,7 @@ def test_samples_may_have_pictures_of_different_kinds(tmp_path: Path) -> None:
     assert "decode  " in str(loader)
 
 
-@pytest.mark.parametrize("names", [("rgb.jpg", "mask.png"), ("png", "jpg")])
+@pytest.mark.parametrize("names", [("rgb.jpg", "depth.png"), ("png", "jpg")])
 def test_a_sample_with_several_pictures_wants_one_to_be_chosen(
     tmp_path: Path, names: tuple[str, ...]
 ) -> None:
@@ -794,18 +794,20 @@ def test_a_sample_without_an_image_is_said_to_have_none(
 ) -> None:
     from images import encode
 
-    members = {"a.jpg": encode(8, 8), "a.cls": b"1", "b.mask.png": encode(8, 8, format="PNG")}
+    members = {"a.jpg": encode(8, 8), "a.cls": b"1", "b.depth.png": encode(8, 8, format="PNG")}
     write_tar(tmp_path / "a.tar", {**members, "b.cls": b"1"})
     penstock.index_dataset(tmp_path)
     options = {"transform": steps, "num_workers": 0}
-    with pytest.raises(penstock.DecodeError, match="'b' in .*a.tar has no image; .* cls, mask.png"):
+    with pytest.raises(
+        penstock.DecodeError, match="'b' in .*a.tar has no image; .* cls, depth.png"
+    ):
         list(Loader(tmp_path, 2, **options))
-    masks = penstock.open_dataset(tmp_path).choose_image("mask.png")
-    with pytest.raises(penstock.DecodeError, match="'a' in .* has no mask.png; .* cls, jpg"):
-        list(Loader(masks, 2, **options))
+    depths = penstock.open_dataset(tmp_path).choose_image("depth.png")
+    with pytest.raises(penstock.DecodeError, match="'a' in .* has no depth.png; .* cls, jpg"):
+        list(Loader(depths, 2, **options))
     loader = Loader(tmp_path, 2, on_error="skip", **options)
     assert [batch.rows.tolist() for batch in loader] == [[0]]
-    assert loader.stats().errors == (("b", "has no image; its fields are cls, mask.png"),)
+    assert loader.stats().errors == (("b", "has no image; its fields are cls, depth.png"),)
 
 
 def test_a_sample_without_a_label_is_the_callers_to_mend(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ class Dataset(Sequence[Sample]):
     def choose_image(self, field: str) -> Dataset:
         """The same samples with this field as their picture, for a loader: where they have several images.
 
-        Loader(dataset.choose_image("mask.png"), 64)
+        Loader(dataset.choose_image("left.jpg"), 64)
         """
         field = field_name(field)
         if field not in self.fields or not is_image_field(field):

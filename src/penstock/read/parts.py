@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ class Table:
     """Rows of all data sets; those of data set *d* are `bounds[d]` to `bounds[d + 1]` - 1.
 
     `keys` is a digest of all keys in their order, and of the images that were chosen. `pictures` names the fields
-    that are decoded where there are other images beside them.
+    that are decoded where there are other images beside them. `kinds` counts the pictures of each kind.
     """
 
     def __init__(self, datasets: Sequence[Dataset], fields: Sequence[str], *, image: bool) -> None:
@@ -36,6 +37,7 @@ class Table:
         self.bounds = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         self.keys = b""
         self.pictures: set[str] = set()
+        self.kinds: Counter[str] = Counter()
         self.parts: list[Part] = []
         columns = []
         for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True):
@@ -48,6 +50,7 @@ class Table:
             self.keys += digest_keys(index) + "".join(chosen).encode()
             if pictures != images:
                 self.pictures.update(pictures)
+            self.kinds += _count_kinds(index, pictures)
             self.parts += _parts_of(dataset, start)
             columns.append(_read(dataset, index, pictures, fields, image))
         self.columns = _concatenate(datasets, columns)
@@ -73,6 +76,15 @@ class Table:
         """The data set of a row, and its number there."""
         number = int(np.searchsorted(self.bounds, row, side="right")) - 1
         return self._datasets[number], row - int(self.bounds[number])
+
+
+def _count_kinds(index: pa.Table, pictures: Sequence[str]) -> Counter[str]:
+    kinds: Counter[str] = Counter()
+    for name in pictures:
+        for entry in index[f"{name}.kind"].value_counts().to_pylist():
+            if entry["values"] is not None:
+                kinds[entry["values"]] += entry["counts"]
+    return kinds
 
 
 def find_pictures(dataset: Dataset, fields: Sequence[str]) -> list[str]:

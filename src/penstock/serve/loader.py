@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.formats.header import describe_deep
 from penstock.pack.checks import read_whole
 from penstock.pack.cores import count_cores
 from penstock.plan import EpochPlan, Split
 from penstock.read.dataset import Dataset
+from penstock.render.options import Depth16, check_depth16
 from penstock.run.interrupts import run_undisturbed
 from penstock.serve.arguments import check_choices, check_fields, open_source
 from penstock.serve.batch import IGNORED_LABEL, Batch
@@ -19,6 +22,7 @@ from penstock.serve.choices import find_common_size
 from penstock.serve.describe import describe_loader
 from penstock.serve.epochs import Epochs, Position
 from penstock.serve.iteration import Production, iterate
+from penstock.serve.masks import check_no_masks
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.pipeline import Pipeline, divide_transform
 from penstock.serve.python_stage import PythonPart, Workers
@@ -31,6 +35,8 @@ from penstock.serve.substitution import OnError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_log = logging.getLogger("penstock")
 
 
 class Loader:
@@ -74,6 +80,7 @@ class Loader:
         prefetch: int = 2,
         start_method: str | None = None,
         verify: bool = True,
+        depth16: Depth16 = "clip",
     ) -> None:
         """
         transform: a list of `penstock.transforms`, a torchvision `Compose` as it is, or any function of a PIL
@@ -92,6 +99,8 @@ class Loader:
         threads: for rendering; as many as cores unless given. prefetch: how many batches to keep ready.
         verify: compare the bytes of each sample with their CRC-32C as they are read. A sample whose bytes have
             changed since they were indexed is a bad sample, as `on_error` says.
+        depth16: what becomes of grey images with 16 bits per pixel: `clip` makes all levels above 255 white, as
+            torchvision does; `scale` maps them to 8 bits.
         """
         if isinstance(source, (str, os.PathLike)):
             source = Path(source).absolute()  # not abspath, which takes `link/..` wrongly
@@ -126,7 +135,11 @@ class Loader:
             verify=verify,
         )
         self._pipeline = Pipeline(None)
+        self._depth16 = check_depth16(depth16)
         if IMAGE in self.fields:
+            check_no_masks(self.dataset)
+            if depth16 == "clip" and (sentence := describe_deep(self._epochs.table.kinds)):
+                _log.warning("%r: %s", self.dataset, sentence)
             columns, subset = self._epochs.table.columns, self._epochs.sampling.subset
             common_size = find_common_size(columns, subset)
             collates = collate_fn is not None
@@ -330,6 +343,7 @@ class Loader:
             image_at=self.fields.index(IMAGE),
             on_error=self._on_error,
             label_at=None if self.shuffle or LABEL not in self.fields else self.fields.index(LABEL),
+            depth16=self._depth16,
         )
         part = PythonPart(steps, pipeline.output, pipeline.normalizes, renderer)
         if not self._num_workers:
@@ -366,6 +380,7 @@ class Loader:
             table=epochs.table,
             counters=self._counters,
             memory=self._memory,
+            depth16=self._depth16,
         )
 
     def _make_memory(self) -> LoaderMemory:
