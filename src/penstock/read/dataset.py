@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import operator
 import os
 from collections.abc import Iterator, Sequence
@@ -192,20 +191,18 @@ class Dataset(Sequence[Sample]):
         (values,) = row.to_pylist()
         fields = field_names(row.schema)
         present = [f for f in fields if values[f"{f}.offset"] is not None]
-        data = retry_stale(lambda: self._read_fields(present, values))
+        try:
+            data = retry_stale(lambda: self._read_fields(present, values))
+        except OSError as error:
+            path = self._root / values[FILE]
+            raise CorruptError(f"{path}: {error.strerror}, for sample {values[KEY]!r}") from None
         columns = {name: values[name] for name in user_columns(row.schema)}
         frames = {f: values[f"{f}.frames"] for f in data if values.get(f"{f}.frames") is not None}
         return Sample(values[KEY], data, values[LABEL], columns, frames=frames)
 
     def _read_fields(self, fields: list[str], values: dict[str, Any]) -> dict[str, bytes]:
         path, key = self._root / values[FILE], values[KEY]
-        try:
-            fd = open_regular(path)
-        except OSError as error:
-            if error.errno == errno.ESTALE:
-                raise
-            raise CorruptError(f"{path}: {error.strerror}, for sample {key!r}") from None
-        data = {}
+        fd, data = open_regular(path), {}
         try:
             for field in fields:
                 place = (values[f"{field}.{name}"] for name in ("offset", "size", "crc32c"))
