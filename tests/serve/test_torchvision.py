@@ -186,10 +186,12 @@ def test_tensors_are_resized_as_the_compose_says(
     options = {"antialias": True, "interpolation": T.InterpolationMode(mode)}
     compose = module.Compose([first, module.Resize((24, 30), **options)])
     loader = make_loader(packed, compose)
-    assert "put it before the step that makes tensors" in str(loader)
+    assert "put Resize before what makes tensors" in str(loader)
     assert_same_as_compose(loader, compose)
     crop = module.RandomResizedCrop(24, **options)
-    assert "resizes tensors" in str(make_loader(packed, module.Compose([first, crop])))
+    assert "not as on tensors: put RandomResizedCrop before" in str(
+        make_loader(packed, module.Compose([first, crop]))
+    )
     assert where(make_loader(packed, module.Compose([crop, first]))) == ["core", "core"]
 
 
@@ -313,7 +315,7 @@ def test_a_preset_that_the_core_cannot_do_stays_in_python(torchvision: ModuleTyp
     preset = ImageClassification(crop_size=8)
     for steps, why in (
         ([nearest], "bilinear nor bicubic"),
-        ([T.PILToTensor(), preset], "resizes tensors"),
+        ([T.PILToTensor(), preset], "not as on tensors"),
         ([T.RandomHorizontalFlip(), preset], "crops once and first"),
     ):
         line = divide_transform(T.Compose(steps), (9, 9)).lines[-1]

@@ -248,7 +248,10 @@ class Loader:
         received = self._received
         if received.world_size is None:
             return self._share(self._find_place()).write_state(received)
-        return self._epochs.shared_by(0, received.world_size).write_state(received)
+        epochs = self._epochs
+        if epochs.split.world_size != received.world_size:
+            epochs = epochs.shared_by(0, received.world_size)
+        return epochs.write_state(received)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume after the last batch that was received when `state` was taken, with the next iterator that is advanced.

@@ -162,11 +162,10 @@ def _read_resize_to(
 
 
 def _check_resizing(step: Any, form: Form) -> str:
-    if form == "floats":
-        return "it resizes floats, the core PIL images: put it before the step that makes tensors"
-    if form == "bytes":
-        return "it resizes tensors, the core PIL images: put it before the step that makes tensors"
-    return ""
+    if form == "pil":
+        return ""
+    name = type(step).__name__
+    return f"the core resizes as on PIL images, not as on tensors: put {name} before what makes tensors"
 
 
 def _read_center_crop(step: Any, form: Form) -> Meaning | str:
