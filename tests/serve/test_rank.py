@@ -174,8 +174,8 @@ def test_the_rank_is_found_in_the_environment_and_logged_once(
     with caplog.at_level(logging.INFO, "penstock"):
         assert_rank(loader, *expected)
         assert_rank(loader, *expected)
-    (message,) = [record.message for record in caplog.records if "found in" in record.message]
-    assert message.startswith("rank {} of {}, found in ".format(*expected))
+    (message,) = [record.message for record in caplog.records if "loading as" in record.message]
+    assert message.startswith("loading as rank {} of {} (".format(*expected))
 
 
 def test_tasks_of_slurm_that_start_several_ranks_do_not_disagree(
@@ -231,7 +231,7 @@ def test_a_world_size_without_a_rank_is_an_error_when_an_epoch_begins(
 @pytest.mark.parametrize(
     ("variables", "match"),
     [
-        ({"RANK": 5, "WORLD_SIZE": 3}, "rank 5 of 3, from RANK and WORLD_SIZE"),
+        ({"RANK": 5, "WORLD_SIZE": 3}, r"rank 5 of 3 \(RANK and WORLD_SIZE\)"),
         ({"RANK": "one", "WORLD_SIZE": 3}, "RANK is 'one' in the environment"),
         ({"RANK": 2}, "rank 2 of 1"),
     ],
