@@ -95,7 +95,8 @@ def test_a_process_group_that_was_made_between_two_epochs_counts_from_the_next(
     pretend_group(monkeypatch, 1, 2)
     assert len(loader) == 8
     expected = make(packed, rank=1, world_size=2)
-    expected.set_epoch(1)
+    expected.set_epoch(1), loader.set_epoch(1)
+    assert loader.state_dict() == expected.state_dict()
     assert read_rows(loader) == read_rows(expected)
     assert loader.state_dict() == expected.state_dict()
 
