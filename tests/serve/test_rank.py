@@ -95,7 +95,8 @@ def test_a_process_group_that_was_made_between_two_epochs_counts_from_the_next(
     pretend_group(monkeypatch, 1, 2)
     assert len(loader) == 8
     expected = make(packed, rank=1, world_size=2)
-    expected.set_epoch(1)
+    expected.set_epoch(1), loader.set_epoch(1)
+    assert loader.state_dict() == expected.state_dict()
     assert read_rows(loader) == read_rows(expected)
     assert loader.state_dict() == expected.state_dict()
 
@@ -174,8 +175,8 @@ def test_the_rank_is_found_in_the_environment_and_logged_once(
     with caplog.at_level(logging.INFO, "penstock"):
         assert_rank(loader, *expected)
         assert_rank(loader, *expected)
-    (message,) = [record.message for record in caplog.records if "found in" in record.message]
-    assert message.startswith("rank {} of {}, found in ".format(*expected))
+    (message,) = [record.message for record in caplog.records if "loading as" in record.message]
+    assert message.startswith("loading as rank {} of {} (".format(*expected))
 
 
 def test_tasks_of_slurm_that_start_several_ranks_do_not_disagree(
@@ -231,7 +232,7 @@ def test_a_world_size_without_a_rank_is_an_error_when_an_epoch_begins(
 @pytest.mark.parametrize(
     ("variables", "match"),
     [
-        ({"RANK": 5, "WORLD_SIZE": 3}, "rank 5 of 3, from RANK and WORLD_SIZE"),
+        ({"RANK": 5, "WORLD_SIZE": 3}, r"rank 5 of 3 \(RANK and WORLD_SIZE\)"),
         ({"RANK": "one", "WORLD_SIZE": 3}, "RANK is 'one' in the environment"),
         ({"RANK": 2}, "rank 2 of 1"),
     ],

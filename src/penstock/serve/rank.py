@@ -33,9 +33,7 @@ class Place:
 
     def __post_init__(self) -> None:
         if not 0 <= (self.rank or 0) < self.world_size:
-            raise ValueError(
-                f"rank {self.rank} of {self.world_size}, from {self.origin}: ranks count from 0 to world_size - 1"
-            )
+            raise ValueError(f"{self} ({self.origin}): ranks count from 0 to world_size - 1")
 
     def __str__(self) -> str:
         return f"rank {'unknown' if self.rank is None else self.rank} of {self.world_size}"
@@ -49,6 +47,9 @@ class Place:
                 "set RANK, or give rank and world_size"
             )
         return self.rank
+
+
+_ALONE = Place(0, 1, "no process group, and no variables of a launcher")
 
 
 def check_given(rank: int | None, world_size: int | None) -> Place | None:
@@ -77,7 +78,7 @@ def find_place() -> Place:
             )
         return group
     if rank is None and world_size is None:
-        return next(_ask_launchers(), Place(0, 1, "nothing: no process group, no RANK"))
+        return next(_ask_launchers(), _ALONE)
     world_size = 1 if world_size is None else world_size
     rank = 0 if rank is None and world_size == 1 else rank
     return Place(rank, world_size, "RANK and WORLD_SIZE")
@@ -86,7 +87,7 @@ def find_place() -> Place:
 @cache
 def log_place(place: Place) -> None:
     """Log what was found, once per process."""
-    _log.info("%s, found in %s", place, place.origin)
+    _log.info("loading as %s (%s)", place, place.origin)
 
 
 def _ask_torch() -> Place | None:
