@@ -179,7 +179,11 @@ def distance(first: np.ndarray, second: np.ndarray) -> float:
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_tensors_are_resized_as_the_compose_says(
-    packed: Path, torchvision: ModuleType, version: str, mode: str
+    packed: Path,
+    torchvision: ModuleType,
+    version: str,
+    mode: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     T, V = torchvision.transforms, torchvision.transforms.v2
     module, first = (T, T.PILToTensor()) if version == "v1" else (V, V.ToImage())
@@ -187,6 +191,7 @@ def test_tensors_are_resized_as_the_compose_says(
     compose = module.Compose([first, module.Resize((24, 30), **options)])
     loader = make_loader(packed, compose)
     assert "put Resize before what makes tensors" in str(loader)
+    assert "runs in Python, which is several times slower" in caplog.text
     assert_same_as_compose(loader, compose)
     crop = module.RandomResizedCrop(24, **options)
     assert "not as on tensors: put RandomResizedCrop before" in str(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.formats.header import describe_deep
 from penstock.pack.checks import read_whole
 from penstock.pack.cores import count_cores
 from penstock.plan import EpochPlan, Split
@@ -19,7 +17,7 @@ from penstock.run.interrupts import run_undisturbed
 from penstock.serve.arguments import check_choices, check_fields, open_source
 from penstock.serve.batch import IGNORED_LABEL, Batch
 from penstock.serve.choices import find_common_size
-from penstock.serve.describe import describe_loader
+from penstock.serve.describe import describe_loader, log_hints
 from penstock.serve.epochs import Epochs, Position
 from penstock.serve.iteration import Production, iterate
 from penstock.serve.masks import check_no_masks
@@ -35,8 +33,6 @@ from penstock.serve.substitution import OnError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-_log = logging.getLogger("penstock")
 
 
 class Loader:
@@ -138,14 +134,13 @@ class Loader:
         self._depth16 = check_depth16(depth16)
         if IMAGE in self.fields:
             check_no_masks(self.dataset)
-            if depth16 == "clip" and (sentence := describe_deep(self._epochs.table.kinds)):
-                _log.warning("%r: %s", self.dataset, sentence)
             columns, subset = self._epochs.table.columns, self._epochs.sampling.subset
             common_size = find_common_size(columns, subset)
             collates = collate_fn is not None
             self._pipeline = divide_transform(
                 transform, common_size, collates=collates, any_size=batch_size == 1
             )
+            log_hints(self.dataset, self._epochs.table.kinds, self._pipeline, self._depth16)
         self._in_python = bool(self._pipeline.steps or collate_fn)
         self._collate_fn, self._start_method = collate_fn, start_method
         self._num_workers = count_cores() if num_workers is None else num_workers

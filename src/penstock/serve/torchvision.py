@@ -29,6 +29,8 @@ from penstock.serve.transforms import (
     Triple,
 )
 
+TENSORS_RESIZED = "the core resizes as on PIL images, not as on tensors"
+
 Form = Literal["pil", "bytes", "floats"]
 """What an image is between two steps: a PIL image, or a tensor of uint8 or of float32."""
 
@@ -164,8 +166,7 @@ def _read_resize_to(
 def _check_resizing(step: Any, form: Form) -> str:
     if form == "pil":
         return ""
-    name = type(step).__name__
-    return f"the core resizes as on PIL images, not as on tensors: put {name} before what makes tensors"
+    return f"{TENSORS_RESIZED}: put {type(step).__name__} before what makes tensors"
 
 
 def _read_center_crop(step: Any, form: Form) -> Meaning | str:
