@@ -50,7 +50,7 @@ def log_hints(
     if depth16 == "clip" and (sentence := describe_deep(kinds)):
         _log.warning("%r: %s", dataset, sentence)
     for line in pipeline.lines:
-        if line.where == "Python" and line.why.startswith(TENSORS_RESIZED):
+        if line.where == "Python" and TENSORS_RESIZED in line.why:
             name = _name(line.step)
             _log.warning("%s runs in Python, which is several times slower: %s", name, line.why)
 
