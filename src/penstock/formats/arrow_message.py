@@ -21,6 +21,7 @@ _TYPES = {
     1: "null", 2: "int", 3: "float", 4: "binary", 5: "text", 6: "bool", 12: "list", 13: "struct",
     14: "union", 19: "large binary", 20: "large text", 21: "large list",
 }  # fmt: skip
+_DATE = 8
 _VERSION_5 = 4  # of the metadata: unions have no validity bitmap any more
 
 
@@ -53,10 +54,14 @@ class Message(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A field with its data: how many values, and its buffers without the validity bitmap."""
+    """A field with its data: how many values, and its buffers.
+
+    `validity` is the bitmap of the values that are not null; it is empty where none is null.
+    """
 
     field: Field
     length: int
+    validity: bytes
     buffers: tuple[bytes, ...]
     children: tuple[Column, ...]
 
@@ -218,7 +223,8 @@ def _read_field(table: _Table, budget: Iterator[int], depth: int) -> Field:
     if next(budget, None) is None or depth > _MAX_DEPTH:
         raise SourceError("an Arrow schema with too many fields")
     if kind is None or table.table(4) is not None:
-        raise SourceError(f"an Arrow field of type {code}, which pyarrow.serialize never wrote")
+        what = "a date" if code == _DATE else f"an Arrow field of type {code}"
+        raise SourceError(f"a pyarrow blob with {what}: it is not read")
     width, signed = _number_type(kind, table.table(3)) if kind in ("int", "float") else (0, True)
     if kind == "union":
         mode = table.table(3)
@@ -247,7 +253,7 @@ def _bind(fields: tuple[Field, ...], batch: Message) -> Column:
     table = _Table(batch.metadata, batch.header)
     if table.table(3) is not None:
         raise SourceError("a compressed Arrow batch, which pyarrow.serialize never wrote")
-    lengths = [length for length, _ in table.structs(1, "<qq")]
+    lengths = table.structs(1, "<qq")
     places = table.structs(2, "<qq")
     old = batch.version < _VERSION_5
     expected, nulls = _count_buffers(fields[0], old)
@@ -271,24 +277,26 @@ def _count_buffers(field: Field, old: bool) -> tuple[int, int]:
 
 @dataclass
 class _Parts:
-    lengths: Iterator[int]
+    lengths: Iterator[tuple[int, ...]]
     places: Iterator[tuple[int, ...]]
     body: bytes
     old: bool
     null_bitmap: bool
 
     def take(self, field: Field) -> Column:
-        length = next(self.lengths, -1)
+        length, nulls = next(self.lengths, (-1, 0))
         if length < 0:
             raise SourceError("a damaged Arrow batch: a field without a length")
         if field.kind == "null":
             bitmap = self.null_bitmap
         else:
             bitmap = field.kind != "union" or self.old
-        if bitmap:
-            self._buffer()
+        validity = self._buffer() if bitmap else b""
+        if nulls and not validity and field.kind != "null":
+            raise SourceError(f"a damaged Arrow batch: {nulls} nulls, but no bitmap of them")
         buffers = tuple(self._buffer() for _ in range(field.buffers))
-        return Column(field, length, buffers, tuple(self.take(child) for child in field.children))
+        children = tuple(self.take(child) for child in field.children)
+        return Column(field, length, validity, buffers, children)
 
     def _buffer(self) -> bytes:
         place = next(self.places, None)
