@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.formats.keys import make_keys
+from penstock.formats.limits import blame_file, check_size, current_limit, read_file
 from penstock.formats.names import printable
 from penstock.formats.pread import open_unchanged, pread_all
 from penstock.formats.sniff import sniff_image
@@ -39,7 +40,6 @@ LABEL_LIMIT = 1 << 31
 """Labels are whole numbers below it."""
 
 _MAX_CLASSES = 100_000  # names that numbers with gaps may need
-_MAX_META = 1 << 30
 _SHARED = " | "
 _MAX_OVERLAP = 4  # videos may share frames, but not so that a file unfolds without end
 
@@ -79,6 +79,7 @@ class GulpSource:
     classes: Sequence[str] | None
     images: bool
     ignored: Sequence[str] = ()
+    max_file_size: int = field(default_factory=current_limit)
     columns: pa.Schema = field(init=False)
     names: Sequence[str] = field(init=False)
     keys: Sequence[str] = field(init=False)
@@ -151,6 +152,7 @@ class GulpSource:
         chunk = self.chunks[video.chunk]
         if video.problem is not None:
             raise SourceError(f"{chunk.meta.name}: {video.problem}")
+        check_size(int(video.frames[:, 1].sum()), self.max_file_size)
         frames = _read_places(chunk, video.frames)
         for k, frame in enumerate(frames):
             kind = sniff_image(frame)
@@ -173,9 +175,13 @@ def _read_exactly(chunk: Chunk, offset: int, size: int) -> bytes:
     """Bytes of a chunk that is checked to be the one that was opened."""
     fd = open_unchanged(chunk.data, chunk.size, chunk.mtime)
     try:
-        return pread_all(fd, size, offset)
+        with blame_file(chunk.data):
+            data = pread_all(fd, size, offset)
     finally:
         os.close(fd)
+    if len(data) < size:
+        raise SourceError(f"{chunk.data}: ends inside {size} bytes at {offset}")
+    return data
 
 
 def open_gulp(path: str | os.PathLike[str]) -> GulpSource:
@@ -241,10 +247,10 @@ def _read_chunk(chunk: Chunk, number: int) -> Iterator[Video]:
 
 def _read_json(path: Path) -> Any:
     try:
-        if path.stat().st_size > _MAX_META:
-            raise SourceError(f"{path}: too large for metadata")
-        return parse_json(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        return parse_json(read_file(path))
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}: not readable JSON: {error!s:.200}") from None
 
 
