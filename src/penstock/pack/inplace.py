@@ -80,11 +80,12 @@ def index_dataset(
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
     named = path_column is not None or label_column is not None
-    name = format or ("listing" if named else find_format(path)[0])
-    if out is not None and Path(out).resolve() != Path(path).resolve():
-        check_outside(Path(path), Path(out), name)
-    if name == "webdataset":
-        tars = find_tars(path)
+    with blame_file(path):
+        name = format or ("listing" if named else find_format(path)[0])
+        if out is not None and Path(out).resolve() != Path(path).resolve():
+            check_outside(Path(path), Path(out), name)
+        tars = find_tars(path) if name == "webdataset" else []
+    if tars:
         with limit_file_size(max_file_size):
             return _index_tars(tars, format, out, on_error, workers, watcher)
     source = open_source(
