@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +22,7 @@ from penstock.formats.detect import open_source
 from penstock.formats.parquet import open_parquet
 from penstock.formats.source import Source
 from penstock.formats.webdataset import open_webdataset
+from penstock.sample import is_image_field
 
 
 def test_rows_have_the_bytes_label_and_columns_of_the_table(tmp_path: Path) -> None:
@@ -247,6 +250,42 @@ def test_damaged_files_are_errors_that_name_them(tmp_path: Path) -> None:
             path.write_bytes(whole[:size])
             with pytest.raises(SourceError, match=path.name):
                 open_it(path)
+
+
+@pytest.mark.parametrize("name", [b"bytes", b"path", b"image", b"label", b"score"])
+def test_a_damaged_name_of_a_column_is_an_error_or_another_column(table: Path, name: bytes) -> None:
+    write = write_parquet if table.suffix == ".parquet" else write_arrow
+    data = write(table, photos(4)).read_bytes()
+    for byte in (b"\xe9", b"z"):
+        table.write_bytes(data.replace(name, byte + name[1:]))
+        try:
+            source = open_source(table)
+            sample = source.read(0)
+        except SourceError:
+            continue
+        assert any(is_image_field(field) for field in sample)
+
+
+def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    bad = pa.array([b"\xff\xfe"]).view(pa.string())
+    pq.write_table(pa.table({"image": photos(1), "label": bad}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"a\.parquet: .*UTF8"):
+        open_source(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("new", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_a_compressed_arrow_file_unpacks_to_no_more_than_the_limit(
+    tmp_path: Path, new: Callable[..., Any]
+) -> None:
+    path, image = tmp_path / "a.arrow", photos(1)[0]
+    table = pa.table({"image": [image, image + bytes(1 << 20)]})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.OSFile(str(path), "wb") as sink, new(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    assert open_source(path).read(0)["jpg"] == image
+    assert path.stat().st_size < 1 << 16
+    with pytest.raises(SourceError, match=f"{path}: .* bytes are more than {1 << 20}; raise max"):
+        open_source(path, max_file_size=1 << 20)
 
 
 def test_an_arrow_offset_that_leads_outside_is_found_before_it_is_followed(tmp_path: Path) -> None:

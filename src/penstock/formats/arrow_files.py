@@ -1,7 +1,7 @@
 """Arrow files with images in a column, as Hugging Face's `save_to_disk` writes them (see `columnar`).
 
 Streams and files in Arrow's IPC format, mapped into memory: opening reads the offsets of the rows, and
-reading touches a row's bytes and no more.
+reading touches a row's bytes and no more. Compressed ones are unpacked into memory, up to the limit of a file.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.arrow_unpacked import measure_unpacked
 from penstock.formats.beside import check_beside
 from penstock.formats.columnar import (
     RowSource,
@@ -26,7 +27,7 @@ from penstock.formats.columnar import (
     number_labels,
 )
 from penstock.formats.data_files import find_files, find_stems, has_suffix
-from penstock.formats.limits import blame_file, read_file
+from penstock.formats.limits import blame_file, check_size, read_file
 from penstock.formats.pread import open_regular
 from penstock.sample import Sample
 
@@ -52,7 +53,10 @@ class ArrowSource(RowSource):
             raise SourceChangedError(f"{path}: changed after it was opened")
         images = {name: self.table[name][i] for name in self.layout.images}
         self.check_cells(images.values())
-        values = {name: value.as_py() for name, value in images.items()}
+        try:
+            values = {name: value.as_py() for name, value in images.items()}
+        except UnicodeDecodeError:  # in the name of a field beside the bytes
+            raise SourceError(f"{path}: a name in it is not UTF-8") from None
         return self.make_sample(i, values, path.parent)
 
 
@@ -156,6 +160,8 @@ def _map_table(path: Path) -> pa.Table:
     try:
         os.close(open_regular(path))  # Arrow would wait for a pipe
         source = pa.memory_map(os.fspath(path))
+        check_size(measure_unpacked(source))
+        source.seek(0)
         try:
             reader = pa.ipc.open_stream(source)
         except pa.ArrowInvalid:
@@ -165,6 +171,8 @@ def _map_table(path: Path) -> pa.Table:
         table.validate(full=True)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error!s:.200}") from None
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
     except (pa.ArrowException, ValueError) as error:
         raise SourceError(f"{path}: not a readable Arrow file: {error!s:.200}") from None
     return table

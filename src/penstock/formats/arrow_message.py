@@ -91,7 +91,7 @@ def read_tensor(data: bytes, start: int) -> tuple[Tensor, int]:
     message = _read_message(data, start)
     if message.kind != _TENSOR:
         raise SourceError("an Arrow message that is not a tensor")
-    table = _Table(message.metadata, message.header)
+    table = FlatTable(message.metadata, message.header)
     kind = _TYPES.get(table.number(0, "<B"), "")
     width, signed = _number_type(kind, table.table(1))
     dims = table.tables(2)
@@ -113,7 +113,7 @@ def _check_strides(shape: tuple[int, ...], strides: list[int], width: int) -> No
         raise SourceError(f"an Arrow tensor of shape {shape!r:.60} with strides {strides!r:.60}")
 
 
-class _Table:
+class FlatTable:
     """A FlatBuffers table. Fields that are absent read as 0, None or nothing."""
 
     def __init__(self, data: bytes, position: int) -> None:
@@ -138,9 +138,9 @@ class _Table:
         place = self._place(field)
         return 0 if place is None else self._read(place, layout)
 
-    def table(self, field: int) -> _Table | None:
+    def table(self, field: int) -> FlatTable | None:
         place = self._place(field)
-        return None if place is None else _Table(self._data, place + self._read(place, "<I"))
+        return None if place is None else FlatTable(self._data, place + self._read(place, "<I"))
 
     def position(self, field: int) -> int:
         """Where the table of `field` begins."""
@@ -171,12 +171,12 @@ class _Table:
         start, count = self._vector(field, width)
         return list(struct.iter_unpack(layout, self._data[start : start + count * width]))
 
-    def tables(self, field: int) -> list[_Table]:
+    def tables(self, field: int) -> list[FlatTable]:
         start, count = self._vector(field, 4)
         if count > _MAX_FIELDS:
             raise SourceError(f"an Arrow schema with {count} fields")
         places = range(start, start + 4 * count, 4)
-        return [_Table(self._data, place + self._read(place, "<I")) for place in places]
+        return [FlatTable(self._data, place + self._read(place, "<I")) for place in places]
 
     def text(self, field: int) -> str:
         start, count = self._vector(field, 1)
@@ -192,7 +192,7 @@ def _read_message(data: bytes, start: int) -> Message:
     if not 8 <= size <= len(data) - start:
         raise SourceError(f"a damaged Arrow stream: a message of {size} bytes")
     metadata = data[start : start + size]
-    table = _Table(metadata, int.from_bytes(metadata[:4], "little"))
+    table = FlatTable(metadata, int.from_bytes(metadata[:4], "little"))
     length = table.number(3, "<q")
     body = start + size
     if not 0 <= length <= len(data) - body:
@@ -211,13 +211,13 @@ def _read_message(data: bytes, start: int) -> Message:
 def _read_schema(metadata: bytes, header: int) -> tuple[Field, ...]:
     """The fields. Kept, as the samples of a data set mostly have the same schema to the byte."""
     budget = iter(range(_MAX_FIELDS))
-    table = _Table(metadata, header)
+    table = FlatTable(metadata, header)
     if table.number(0, "<h"):
         raise SourceError("an Arrow stream in big-endian order")
     return tuple(_read_field(field, budget, 0) for field in table.tables(1))
 
 
-def _read_field(table: _Table, budget: Iterator[int], depth: int) -> Field:
+def _read_field(table: FlatTable, budget: Iterator[int], depth: int) -> Field:
     code = table.number(2, "<B")
     kind = _TYPES.get(code)
     if next(budget, None) is None or depth > _MAX_DEPTH:
@@ -236,7 +236,7 @@ def _read_field(table: _Table, budget: Iterator[int], depth: int) -> Field:
     return Field(table.text(0), kind, children, width, signed)
 
 
-def _number_type(kind: str, table: _Table | None) -> tuple[int, bool]:
+def _number_type(kind: str, table: FlatTable | None) -> tuple[int, bool]:
     """(width in bytes, signed) of an integer or floating-point type."""
     if table is None or kind not in ("int", "float"):
         raise SourceError("an Arrow number without a type")
@@ -250,7 +250,7 @@ def _number_type(kind: str, table: _Table | None) -> tuple[int, bool]:
 
 def _bind(fields: tuple[Field, ...], batch: Message) -> Column:
     """Hands the lengths and buffers of a batch to the fields, which have them in depth-first order."""
-    table = _Table(batch.metadata, batch.header)
+    table = FlatTable(batch.metadata, batch.header)
     if table.table(3) is not None:
         raise SourceError("a compressed Arrow batch, which pyarrow.serialize never wrote")
     lengths = table.structs(1, "<qq")

@@ -97,8 +97,8 @@ class RowSource:
 def find_layout(schema: pa.Schema) -> Layout:
     """Sorts the columns. SourceError if none can hold images."""
     features = _read_features(schema)
-    named = [n for n, f in features.items() if f.get("_type") == "Image" and n in schema.names]
-    images = named or [f.name for f in schema if _is_bytes(f.type) or _is_struct(f.type)]
+    possible = [f.name for f in schema if _is_bytes(f.type) or _is_struct(f.type)]
+    images = [n for n in possible if features.get(n, {}).get("_type") == "Image"] or possible
     if not images:
         raise SourceError(f"no column of encoded images among {schema.names!s:.200}")
     classes = [

@@ -114,7 +114,7 @@ class ParquetSource(RowSource):
                 raise SourceChangedError(f"{path}: changed after it was opened")
             row = i - int(self.starts[group])
             images = self.decoded.read(path, number, row, self.layout.images)
-        except (pa.ArrowException, OSError, IndexError) as error:
+        except (pa.ArrowException, OSError, IndexError, UnicodeDecodeError) as error:
             raise SourceError(f"{path.name}, row group {number}: {error!s:.200}") from None
         return self.make_sample(i, images, path.parent)
 
@@ -132,13 +132,15 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
             with open_parquet_file(file_path) as file:
                 layout, schema = _check_schema(file_path, file.schema_arrow, schema, layout)
                 tables.append(file.read(columns=layout.small))
+                tables[-1].validate(full=True)  # Arrow does not look at text before
                 if (column := find_path_column(file.schema_arrow, layout)) is not None:
                     paths.append(file.read(columns=[f"{column}.path"])[column])
+                    paths[-1].validate(full=True)
                     if not beside and _has_only_paths(file.metadata, column):
                         found = pc.struct_field(paths[-1].slice(0, _LOOKED_AT), "path").to_pylist()
                         beside = [(file_path.parent, name) for name in found if name]
                 metadata = file.metadata
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise SourceError(f"{file_path}: {error!s:.200}") from None
         groups += [(file_path, number) for number in range(metadata.num_row_groups)]
         counts += [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
