@@ -10,6 +10,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from formats.making import (
@@ -299,3 +301,15 @@ def test_a_cell_beyond_the_limit_is_an_error_of_its_row(
                 source.read(i)
         else:
             assert source.read(i)["jpg"] == image
+
+
+def test_rows_that_a_parquet_file_says_are_too_large_are_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"image": [photos(1)[0] + bytes(1 << 20)]}), path, compression="zstd")
+    assert path.stat().st_size < 1 << 16
+    source = open_source(path, max_file_size=1 << 20)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
+    with pytest.raises(SourceError, match=f"bytes are more than {1 << 20}"):
+        source.read(0)
