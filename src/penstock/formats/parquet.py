@@ -122,9 +122,12 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
         try:
             with open_parquet_file(file_path) as file:
                 layout, schema = _check_schema(file.schema_arrow, schema, layout)
-                tables.append(read_columns(file, layout.small, current_limit()))
-                if (column := find_path_column(file.schema_arrow, layout)) is not None:
-                    paths.append(read_columns(file, [f"{column}.path"], current_limit())[column])
+                column = find_path_column(file.schema_arrow, layout)
+                wanted = [*layout.small, *([f"{column}.path"] if column else [])]
+                table = read_columns(file, wanted, current_limit())
+                tables.append(table.select(layout.small))
+                if column is not None:
+                    paths.append(table[column])
                     if not beside and _has_only_paths(file, column):
                         found = pc.struct_field(paths[-1].slice(0, _LOOKED_AT), "path").to_pylist()
                         beside = [(file_path.parent, name) for name in found if name]
