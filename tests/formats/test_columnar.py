@@ -266,6 +266,19 @@ def test_a_damaged_name_of_a_column_is_an_error_or_another_column(table: Path, n
         assert any(is_image_field(field) for field in sample)
 
 
+def test_a_damaged_row_group_is_an_error_of_its_rows(tmp_path: Path) -> None:
+    images = photos(5)
+    path = write_parquet(tmp_path / "a.parquet", images)
+    data = bytearray(path.read_bytes())
+    data[4:24] = bytes(20)  # the first page, of the first three images
+    path.write_bytes(data)
+    source = open_source(path)
+    for i in range(3):
+        with pytest.raises(SourceError, match="row group 0"):
+            source.read(i)
+    assert [source.read(i)["jpg"] for i in (3, 4)] == images[3:]
+
+
 def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     bad = pa.array([b"\xff\xfe"]).view(pa.string())
     pq.write_table(pa.table({"image": photos(1), "label": bad}), tmp_path / "a.parquet")

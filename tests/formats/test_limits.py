@@ -28,6 +28,7 @@ from penstock._core import crc32c
 from penstock.errors import PackError, SourceError
 from penstock.formats.detect import OPENERS, find_format
 from penstock.formats.limits import check_size, current_limit, limit_file_size, read_file
+from penstock.formats.parquet_columns import open_parquet_file, read_rows
 from penstock.formats.tar import padded
 from trees import make_folder
 
@@ -313,3 +314,32 @@ def test_rows_that_a_parquet_file_says_are_too_large_are_not_decoded(
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
     with pytest.raises(SourceError, match=f"bytes are more than {1 << 20}"):
         source.read(0)
+
+
+def test_text_that_repeats_in_a_parquet_file_does_not_unfold_beyond_the_limit(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.parquet"
+    text = pa.array(["x" * 10_000] * 2000)
+    pq.write_table(pa.table({"image": photos(1) * 2000, "text": text}), path, compression="zstd")
+    assert path.stat().st_size < 1 << 16
+    assert len(open_source(path).names) == 2000
+    with pytest.raises(SourceError, match=rf"a\.parquet: \d+ bytes are more than {1 << 20}"):
+        open_source(path, max_file_size=1 << 20)
+
+
+def test_rows_are_read_by_as_many_as_the_limit_has_room_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"image": [bytes(1000)] * 100}), path)
+    with open_parquet_file(path) as file:
+        batches = list(read_rows(file, 0, ["image"], 5000))
+        assert max(batch.nbytes for batch in batches) <= 5000 + 100
+        assert sum(batch.num_rows for batch in batches) == 100
+        assert [batch.num_rows for batch in read_rows(file, 0, ["image"], 1)] == [1] * 100
+
+
+def test_a_parquet_file_may_not_claim_rows_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"image": pa.nulls(1_000_000, pa.binary())}), path)
+    with pytest.raises(SourceError, match=r"a\.parquet: claims 1000000 rows in \d+ bytes"):
+        open_source(path)

@@ -371,4 +371,13 @@ def test_which_of_several_listings_was_taken_is_said(
     source = open_source(flat)
     assert list(source.names) == ["a.jpg"]
     assert source.ignored[0] == "notes.csv (another listing)"
-    assert "train.csv is its listing; others are there: notes.csv" in caplog.text
+    assert "train.csv is taken as the listing, and not notes.csv" in caplog.text
+
+
+def test_columns_that_none_of_several_listings_has_are_named(flat: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (flat / name).write_text("image_id,label\na,1\n")
+    with pytest.raises(SourceError, match=r"none of its listings \(a.csv, b.csv\) .*\['id', 'y'\]"):
+        open_source(flat, path_column="id", label_column="y")
+    with pytest.raises(SourceError, match=r"several listings \(a.csv, b.csv\); say which"):
+        open_source(flat, path_column="image_id")

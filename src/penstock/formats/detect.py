@@ -284,10 +284,10 @@ def _name_unlisted(source: Source, path: Path, taken: str) -> Source:
     listed = set(source.names)
     names = (name for name, _ in walk_files(path, strict=False) if is_image_name(name))
     unlisted = sorted(name for name in names if name not in listed)
-    others = [f"{name} (another listing)" for name in _list_listings(path) if name != taken]
+    others = [name for name in _list_listings(path) if name != taken]
     if others:
-        _log.warning("%s: %s is its listing; others are there: %s", path, taken, some_names(others))
-    return replace(source, ignored=[*others, *unlisted])
+        _log.warning("%s: %s is taken as the listing, and not %s", path, taken, some_names(others))
+    return replace(source, ignored=[*(f"{n} (another listing)" for n in others), *unlisted])
 
 
 def _list_listings(path: Path) -> list[str]:
@@ -301,7 +301,11 @@ def _find_listing(path: Path, columns: Sequence[str] = ()) -> Path:
     if not names:
         raise SourceError(f"{path}: no listing ({', '.join(LISTING_SUFFIXES)}) in it")
     if columns and len(names) > 1:
-        names = [name for name in names if has_columns(path / name, columns)] or names
+        listings, names = names, [n for n in names if has_columns(path / n, columns)]
+        if not names:
+            raise SourceError(
+                f"{path}: none of its listings ({some_names(listings)}) has the columns {columns!s:.200}"
+            )
     return path / _only(path, names, "listings")
 
 

@@ -32,12 +32,11 @@ from penstock.formats.columnar import (
 from penstock.formats.data_files import find_files, find_root, find_stems, has_suffix, name_below
 from penstock.formats.folder import walk_files
 from penstock.formats.limits import check_size, current_limit
-from penstock.formats.pread import open_regular
+from penstock.formats.parquet_columns import open_parquet_file, read_columns, read_rows
 from penstock.formats.spool import Spool
 from penstock.sample import Sample
 
 _BATCH = 32
-_BATCH_SIZE = 64 << 20
 _LOOKED_AT = 8
 _NULL, _BYTES, _PATH, _TOO_LARGE = range(4)
 
@@ -67,10 +66,8 @@ class _Images:
     def _decode(self, path: Path, group: int, images: Sequence[str]) -> np.ndarray:
         rows = []
         with open_parquet_file(path) as file:
-            size = _row_size(file.metadata.row_group(group))
-            check_size(size, self._limit)
-            batch_rows = max(1, min(_BATCH, _BATCH_SIZE // max(1, size)))
-            for batch in file.iter_batches(batch_rows, row_groups=[group], columns=list(images)):
+            check_size(_row_size(file.metadata.row_group(group)), self._limit)
+            for batch in read_rows(file, group, images, self._limit, _BATCH):
                 columns = [batch.column(name) for name in images]
                 for row in range(batch.num_rows):
                     rows.append([self._append(column[row]) for column in columns])
@@ -89,12 +86,6 @@ class _Images:
             return _NULL, 0, 0
         raw = path.encode()
         return _PATH, self._spool.append(raw), len(raw)
-
-
-def open_parquet_file(path: Path) -> pq.ParquetFile:
-    """Open a Parquet file that is a regular file, to be read by pieces."""
-    os.close(open_regular(path))  # Arrow would wait for a pipe
-    return pq.ParquetFile(path, buffer_size=1 << 20)
 
 
 @dataclass(frozen=True)
@@ -130,17 +121,18 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
     for file_path, stem in zip(files, find_stems(files), strict=True):
         try:
             with open_parquet_file(file_path) as file:
-                layout, schema = _check_schema(file_path, file.schema_arrow, schema, layout)
-                tables.append(file.read(columns=layout.small))
-                tables[-1].validate(full=True)  # Arrow does not look at text before
-                if (column := find_path_column(file.schema_arrow, layout)) is not None:
-                    paths.append(file.read(columns=[f"{column}.path"])[column])
-                    paths[-1].validate(full=True)
-                    if not beside and _has_only_paths(file.metadata, column):
+                layout, schema = _check_schema(file.schema_arrow, schema, layout)
+                column = find_path_column(file.schema_arrow, layout)
+                wanted = [*layout.small, *([f"{column}.path"] if column else [])]
+                table = read_columns(file, wanted, current_limit())
+                tables.append(table.select(layout.small))
+                if column is not None:
+                    paths.append(table[column])
+                    if not beside and _has_only_paths(file, column):
                         found = pc.struct_field(paths[-1].slice(0, _LOOKED_AT), "path").to_pylist()
                         beside = [(file_path.parent, name) for name in found if name]
                 metadata = file.metadata
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError, SourceError) as error:
             raise SourceError(f"{file_path}: {error!s:.200}") from None
         groups += [(file_path, number) for number in range(metadata.num_row_groups)]
         counts += [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
@@ -183,30 +175,25 @@ def _find_partitions(files: Sequence[Path]) -> list[str]:
 
 
 def _check_schema(
-    path: Path, schema: pa.Schema, first: pa.Schema | None, layout: Layout | None
+    schema: pa.Schema, first: pa.Schema | None, layout: Layout | None
 ) -> tuple[Layout, pa.Schema]:
-    """The layout of the first file, which the others must have as well."""
+    """Return the layout of the first file, which the others must have as well."""
     if first is None or layout is None:
-        try:
-            return find_layout(schema), schema
-        except SourceError as error:
-            raise SourceError(f"{path}: {error}") from None
+        return find_layout(schema), schema
     if not schema.equals(first):
-        raise SourceError(f"{path}: its columns are not those of the first file")
+        raise SourceError("its columns are not those of the first file")
     return layout, first
 
 
-def _has_only_paths(metadata: Any, column: str) -> bool:
-    """Whether the statistics of the first row group say that all bytes of an image column are null."""
-    if not metadata.num_row_groups:
+def _has_only_paths(file: pq.ParquetFile, column: str) -> bool:
+    """Whether all bytes of an image column are null in the first row group, as far as it can be read."""
+    if not file.metadata.num_row_groups:
         return False
-    group = metadata.row_group(0)
-    for k in range(group.num_columns):
-        chunk = group.column(k)
-        if chunk.path_in_schema == f"{column}.bytes":
-            statistics = chunk.statistics
-            return statistics is not None and statistics.null_count == group.num_rows
-    return False
+    batches = read_rows(file, 0, [f"{column}.bytes"], current_limit())
+    try:
+        return all(pc.struct_field(b.column(column), "bytes").null_count == len(b) for b in batches)
+    except (pa.ArrowException, OSError):
+        return False  # an error of its samples, not of all
 
 
 def _row_size(group: Any) -> int:
