@@ -532,6 +532,12 @@ def test_an_index_that_was_just_made_is_kept_where_locks_are_of_processes(
     assert len(list(Loader(first, 1, transform=[CenterCrop(8)]))) == 2
 
 
+@pytest.mark.parametrize("name", ["x" * 5000, "/".join(["y" * 200] * 30)])
+def test_a_path_that_is_too_long_is_an_error_of_ours(name: str) -> None:
+    with pytest.raises(SourceError, match="cannot be opened: File name too long"):
+        Loader(name, 1)
+
+
 def test_the_cache_works_on_a_file_system_without_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,8 +55,11 @@ def open_dataset(
     on_error: whether samples that cannot be indexed are an error, or left out of such an index.
     """
     path = Path(path)
-    is_packed = any((path / name).exists() for name in (MANIFEST, WORKSHOP))
-    is_there = path.exists() or is_pattern(path)
+    try:
+        is_packed = any((path / name).exists() for name in (MANIFEST, WORKSHOP))
+        is_there = path.exists() or is_pattern(path)
+    except OSError as error:  # too long for the system, on a drive that fails
+        raise SourceError(f"{path}: cannot be opened: {error.strerror}") from None
     if path.name == MANIFEST or is_packed or not is_there:
         return open_indexed(path)
     original = _look_at(path, on_error)
