@@ -48,15 +48,21 @@ print(len(loader.dataset), opened - start, time.perf_counter() - start)
 def link_shard(packed: Path, shard: ShardRecord, number: int, folder: Path) -> ShardRecord:
     """The shard once more, under another name."""
     assert shard.data is not None
-    index, data = f"shard-{number:06d}.arrow", f"shard-{number:06d}.tar"
+    assert shard.seek is not None
+    index, seek, data = (f"shard-{number:06d}.{suffix}" for suffix in ("arrow", "seek", "tar"))
     os.link(packed / shard.data.file, folder / data)
+    os.link(packed / shard.seek.file, folder / seek)
     table = pa.ipc.open_file(os.fspath(packed / shard.index.file)).read_all()
     place = table.schema.get_field_index(FILE)
     files = pa.DictionaryArray.from_arrays(pa.array([0] * len(table), pa.int32()), [data])
     table = table.set_column(place, table.schema.field(place), files)
     (folder / index).write_bytes(encode_index(table.combine_chunks()))
-    record = FileRecord(data, shard.data.bytes)
-    return ShardRecord(shard.samples, record_file(folder / index, index), record)
+    return ShardRecord(
+        shard.samples,
+        record_file(folder / index, index),
+        replace(shard.seek, file=seek),
+        FileRecord(data, shard.data.bytes),
+    )
 
 
 def link_dataset(packed: Path, folder: Path, rows: int) -> None:

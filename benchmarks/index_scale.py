@@ -2,7 +2,7 @@
 
     python benchmarks/index_scale.py [--rows 10000000] [--shard-rows 2500] [--folder DIR]
 
-Writes a synthetic index (as `penstock pack` would for ImageNet-like photos; no tars, empty seek tables) and opens
+Writes a synthetic index (as `penstock pack` would for ImageNet-like photos; no tars, no seek tables) and opens
 it in fresh processes: the data set alone, its whole index as a table, and a loader up to its first batch (of labels:
 index, plan and schedule; there are no images to render).
 """
@@ -63,7 +63,7 @@ def make_shard(number: int, rows: int) -> pa.Table:
             "jpg.height": rng.integers(200, 600, rows, dtype=np.int32),
             "jpg.width": rng.integers(200, 600, rows, dtype=np.int32),
             "jpg.kind": kinds,
-            "jpg.seek": pa.array([b""] * rows, pa.binary()),
+            "jpg.seek": np.zeros(rows, np.int32),
         }
     )
 
@@ -77,7 +77,8 @@ def make_dataset(folder: Path, rows: int, shard_rows: int) -> None:
         (folder / f"{name}.arrow").write_bytes(data)
         digest = hashlib.sha256(data).hexdigest()
         tar = FileRecord(f"{name}.tar", 1 << 40, digest)
-        records.append(ShardRecord(count, FileRecord(f"{name}.arrow", len(data), digest), tar))
+        index = FileRecord(f"{name}.arrow", len(data), digest)
+        records.append(ShardRecord(count, index, None, tar))
     manifest = Manifest(rows, len(records) << 40, ["cls", "jpg"], {"baseline": rows}, None, records)
     write_manifest(manifest, folder / "penstock.json")
 

@@ -49,7 +49,7 @@ def render_alone(path: Path) -> Callable[[], int]:
     plan, layout, renderer = (
         loader._epochs.plan(Position(0, 0)),
         loader._epochs.layout,
-        loader._renderer(0),
+        loader._renderer(loader._epochs, 0),
     )
     runs = {
         run: layout.read_run(run, lambda size: np.empty(size, np.uint8))
