@@ -54,6 +54,7 @@ def read_index(folder: Path, shard: ShardRecord) -> pa.Table:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _explain(path, error) from None
     _check(path, table, shard)
+    _check_keys(path, table)
     return table
 
 
@@ -77,7 +78,11 @@ def read_indexes(folder: Path, shards: Sequence[ShardRecord]) -> pa.Table:
         tables = [read_index(folder, shard) for shard in shards]
     for path, table, shard in zip(paths, tables, shards, strict=True):
         _check(path, table, shard)
-    return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+    whole = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+    if _look_unsafe(whole[KEY]):  # one by one, to say which
+        for path, table in zip(paths, tables, strict=True):
+            _check_keys(path, table)
+    return whole
 
 
 def _map(path: Path, record: FileRecord) -> pa.Table:
@@ -106,13 +111,12 @@ def _explain(path: Path, error: Exception) -> Exception:
 
 
 def _check(path: Path, table: pa.Table, shard: ShardRecord) -> None:
-    """Raise CorruptError unless a well-formed table is the index that its shard should have."""
+    """Raise CorruptError unless a well-formed table is the index that its shard should have, but for its keys."""
     if table.num_rows != shard.samples:
         raise CorruptError(f"{path}: {table.num_rows} rows, the manifest says {shard.samples}")
     wrong = _find_wrong_column(table.schema)
     if wrong is not None:
         raise CorruptError(f"{path}: {wrong}")
-    _check_keys(path, table)
     _check_files(path, table, shard.data)
     for field in field_names(table.schema):
         _check_places(path, table, field, None if shard.data is None else shard.data.bytes)
@@ -139,26 +143,32 @@ def _check_keys(path: Path, table: pa.Table) -> None:
     column = table[KEY]
     if column.null_count:
         raise CorruptError(f"{path}: a row has no key")
-    if not any(map(_look_unsafe, column.chunks)):
-        return
     unsafe = column.filter(pc.match_substring_regex(column, _UNSAFE_KEY))
     if len(unsafe):
         key = unsafe[0].as_py()[:80]
         raise CorruptError(f"{path}: the key {key!r} is not the path of a file below the dataset")
 
 
-def _look_unsafe(keys: pa.StringArray) -> bool:
-    """Return whether some key may be unsafe; a search of the text takes a hundredth of a regex's time."""
+def _look_unsafe(keys: pa.ChunkedArray) -> bool:
+    """Return whether some key may be unsafe, in a fraction of the time that a regular expression takes."""
+    if keys.null_count:
+        return True
+    whole = keys.combine_chunks()
+    return any(map(_find_unsafe, whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]))
+
+
+def _find_unsafe(keys: pa.StringArray) -> bool:
     if not len(keys):
         return False
     _, bounds, content = keys.buffers()
     ends = np.frombuffer(bounds, np.int32)[keys.offset : keys.offset + len(keys) + 1]
-    text = b"" if content is None else memoryview(content)[ends[0] : ends[-1]].tobytes()
-    if (ends[1:] == ends[:-1]).any() or any(part in text for part in (b"/.", b"//", b"\0")):
+    if content is None or (ends[1:] == ends[:-1]).any():
         return True
-    letters = np.frombuffer(text, np.uint8)
-    firsts, lasts = letters[ends[:-1] - ends[0]], letters[ends[1:] - ends[0] - 1]
-    return bool(np.isin(firsts, list(b"./")).any() or (lasts == ord("/")).any())
+    letters = np.frombuffer(content, np.uint8)
+    parts = np.flatnonzero(letters[ends[0] : ends[-1] - 1] == ord("/")) + ends[0] + 1
+    starts = np.concatenate([letters[parts], letters[ends[:-1]]])  # of parts and of keys
+    odd = (starts == ord(".")) | (starts == ord("/"))
+    return bool(odd.any() or (letters[ends[1:] - 1] == ord("/")).any() or (letters == 0).any())
 
 
 def _check_files(path: Path, table: pa.Table, data: FileRecord | None) -> None:
