@@ -374,7 +374,7 @@ def test_a_full_disk_is_an_error_that_names_the_output(tmp_path: Path, to: str) 
     if to == "lmdb":
         pytest.importorskip("lmdb")
     sample = Sample("k", {"jpg": encode(300, 300, seed=1) + bytes(200_000)}, 0)
-    with full_at(100_000), pytest.raises((OSError, PackError), match=str(tmp_path)):
+    with full_at(100_000), pytest.raises(PackError, match=str(tmp_path)):
         export_samples([sample], tmp_path / "x", to=to)
     assert list(tmp_path.iterdir()) == []
 

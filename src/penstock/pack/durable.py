@@ -12,14 +12,15 @@ from pathlib import Path
 
 from penstock.errors import PackError
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names in `folder` survive a power cut."""
+    """Make the names in `folder` survive a power cut."""
     fd = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        with named_if_full(folder):
+            os.fsync(fd)
     finally:
         os.close(fd)
 
@@ -31,17 +32,28 @@ def temporary_name(path: Path) -> Path:
 
 @contextmanager
 def named_if_full(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Lets the error of a full disk say what was being written, which the system does not."""
+    """Add the path that was being written to the error of a full or failing disk, which lacks it."""
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL and error.filename is None:
+        if error.errno in _FAILED and error.filename is None:
             error.filename = os.fspath(path)
         raise
 
 
+@contextmanager
+def as_pack_error(doing: str, advice: str) -> Iterator[None]:
+    """Turn an error of the operating system into a PackError: `packing stopped: ...; advice`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            advice = "choose a shorter path"
+        raise PackError(f"{doing} stopped: {error}; {advice}") from error
+
+
 def write_synced(path: Path, data: bytes) -> None:
-    """Writes a file that is not there yet, and waits until it is on the disk."""
+    """Write a new file and wait until it is on the disk."""
     with open(path, "xb") as file:
         file.write(data)
         file.flush()
@@ -49,7 +61,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_durable(path: Path, data: bytes) -> None:
-    """Replaces `path` by `data` at one stroke, whoever else may be writing it."""
+    """Replace `path` by `data` atomically, also while other processes write it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with named_if_full(path):

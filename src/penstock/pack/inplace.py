@@ -34,16 +34,17 @@ from penstock.formats.webdataset import (
     printable_key,
 )
 from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
+from penstock.pack.durable import as_pack_error
 from penstock.pack.index import IndexBuilder, check_column_names, check_file_names
+from penstock.pack.index_folder import open_index_folder
 from penstock.pack.loose import index_files
-from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, record_file
 from penstock.pack.outside import check_outside
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.rejected import Rejected
 from penstock.pack.shard import ShardResult, assemble_manifest
-from penstock.pack.target import Target, open_target
+from penstock.pack.target import Target
 from penstock.sample import is_image_field, is_video_field
 
 _SHOWN = 5
@@ -69,14 +70,15 @@ def index_dataset(
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
     name = format or find_format(path)[0]
-    if out is not None and Path(out).resolve() != Path(path).resolve():
-        check_outside(Path(path), Path(out), name)
+    with as_pack_error("indexing", "run the same command again"):
+        if out is not None and Path(out).resolve() != Path(path).resolve():
+            check_outside(Path(path), Path(out), name)
     if name == "webdataset":
         tars = find_tars(path)
         return _index_tars(tars, format, out, on_error, workers, watcher)
     source = open_source(path, format=format)
     if isinstance(source, ImageFiles):
-        folder = _prepare(out, source.root)
+        folder = _choose(out, source.root)
         return index_files(source, folder, on_error=on_error, watcher=watcher)
     if not isinstance(source, PlacedSource):
         raise SourceError(
@@ -98,7 +100,7 @@ def index_source(
     check_column_names(source.columns.names)
     check_file_names(source.files)
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
-    with open_target(_prepare(out, source.root)) as target:
+    with open_index_folder(_choose(out, source.root)) as target:
         job = _Job(source, target, progress)
         results = run_parts(job.index_file, list(job.files), workers)
         rejected = [(source.names[i], reason) for i, reason in sorted(job.rejected)]
@@ -154,12 +156,9 @@ class _Job:
             index.add_field(field_, offsets[field_], data, images.get(field_))
 
 
-def _prepare(out: str | os.PathLike[str] | None, root: Path) -> Path:
-    """The folder for index and manifest, which must not have one yet."""
-    folder = Path(out) if out is not None else root
-    if (folder / MANIFEST).exists():
-        raise PackError(f"{folder / MANIFEST}: exists already; remove it to index again")
-    return folder
+def _choose(out: str | os.PathLike[str] | None, root: Path) -> Path:
+    """The folder for index and manifest."""
+    return root if out is None else Path(out)
 
 
 def _finish(
@@ -199,7 +198,7 @@ def _index_tars(
     root = find_root(tars)
     check_file_names(name_below(root, tar) for tar in tars)
     progress = ProgressCounter(None, sum(tar.stat().st_size for tar in tars), watcher)
-    with open_target(_prepare(out, root)) as target:
+    with open_index_folder(_choose(out, root)) as target:
 
         def index_one(tar: Path) -> _TarPart:
             return _index_tar(tar, name_below(root, tar), target, on_error, progress)
@@ -256,6 +255,8 @@ def _index_tar(
         progress.add(0, unseen)
     except SourceError as error:
         raise SourceError(f"{tar}: {error}") from None
+    except OSError as error:
+        raise SourceError(f"{tar}: cannot be read: {error.strerror}") from error
     finally:
         os.close(fd)
     if passed:

@@ -29,6 +29,7 @@ from penstock.pack.checks import keep_integers
 from penstock.pack.cores import count_cores
 from penstock.pack.cut import DEFAULT_SHARD_SIZE, cut_shards, order_rows
 from penstock.pack.describe import Described, check_pixels, describe_sample
+from penstock.pack.durable import as_pack_error
 from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
@@ -42,6 +43,7 @@ from penstock.pack.renumber import check_classes, number_classes, renumber_sampl
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
 
+_RESUME = "run the same command again to resume"
 _LATER = ("encode", "classes")
 """Options that a recipe leaves out while they are not used."""
 
@@ -123,7 +125,8 @@ def pack_dataset(
     if isinstance(source, (str, os.PathLike)):
         source = _open(source, Path(destination), listing, format)
     check_column_names(source.columns.names)
-    return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
+    with as_pack_error("packing", _RESUME):
+        return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
 
 
 def _open(
@@ -135,26 +138,34 @@ def _open(
     if listing is None and format is None and (packed := open_packed(Path(path))) is not None:
         return packed
     if listing is None:
-        check_outside(Path(path), destination, format)
+        with as_pack_error("packing", _RESUME):
+            check_outside(Path(path), destination, format)
     return open_source(path, listing=listing, format=format)
 
 
 def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:
-    if (destination / MANIFEST).exists():
-        return _recognise(job, destination)
-    with ws.open_workshop(destination) as workshop:
-        ws.clear_stale(workshop, len(job.shards))
-        finished = job.run(workshop, workers)
-        results = [shard.result for shard in finished if shard.result is not None]
-        rejected = sorted(entry for shard in finished for entry in shard.rejected)
-        if job.refused or not results:
-            ws.abandon_workshop(workshop)
-            raise _refusal(job, sorted(job.refused) or rejected)
-        manifest = assemble_manifest(results, classes=job.classes, recipe=job.recipe())
-        ws.publish(workshop, results)
-        write_rejected(destination, [(job.source.names[row], reason) for row, reason in rejected])
-        write_manifest(manifest, destination / MANIFEST)
-        ws.remove_workshop(workshop)
+    if not (destination / MANIFEST).exists():
+        with ws.open_workshop(destination) as workshop:
+            if workshop is not None:
+                return _fill(job, workshop, workers)
+    return _recognise(job, destination)
+
+
+def _fill(job: _Job, workshop: Path, workers: int) -> PackSummary:
+    """Make all shards in the workshop, then the dataset beside it."""
+    destination = workshop.parent
+    ws.clear_stale(workshop, len(job.shards))
+    finished = job.run(workshop, workers)
+    results = [shard.result for shard in finished if shard.result is not None]
+    rejected = sorted(entry for shard in finished for entry in shard.rejected)
+    if job.refused or not results:
+        ws.abandon_workshop(workshop)
+        raise _refusal(job, sorted(job.refused) or rejected)
+    manifest = assemble_manifest(results, classes=job.classes, recipe=job.recipe())
+    ws.publish(workshop, results)
+    write_rejected(destination, [(job.source.names[row], reason) for row, reason in rejected])
+    write_manifest(manifest, destination / MANIFEST)
+    ws.remove_workshop(workshop)
     return job.summary(destination, manifest, [(job.name(row), reason) for row, reason in rejected])
 
 
@@ -190,7 +201,7 @@ class _Job:
         return self.source.classes if self.options.classes is None else self.options.classes
 
     def run(self, workshop: Path, workers: int) -> list[ws.Finished]:
-        """All shards, made or taken over. OSError and SourceChangedError end it as a PackError."""
+        """Make all shards, or reuse those of a run that was stopped. Ends with the first error."""
         with ThreadPoolExecutor(workers, thread_name_prefix="penstock-pack") as pool:
             futures = [
                 pool.submit(self._make_shard, workshop, number)
@@ -209,13 +220,7 @@ class _Job:
     def _raise_first(done: set[Future[ws.Finished]]) -> None:
         for future in done:
             error = future.exception()
-            if isinstance(error, _Stopped):
-                continue
-            if isinstance(error, OSError):
-                raise PackError(
-                    f"packing stopped: {error}. Run the same command again to go on from here."
-                ) from error
-            if error is not None:
+            if error is not None and not isinstance(error, _Stopped):
                 raise error
 
     def _make_shard(self, workshop: Path, number: int) -> ws.Finished:
@@ -245,6 +250,8 @@ class _Job:
                 described = self.read(row)
             except SourceChangedError as error:
                 raise PackError(f"{self.name(row)}: {error}; pack again") from None
+            except OSError as error:
+                raise PackError(f"{self.name(row)}: cannot be read: {error}; {_RESUME}") from error
             except SourceError as error:
                 (self.refused if self.options.on_error == "raise" else rejected).append(
                     (row, str(error))
@@ -373,9 +380,6 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
         )
     if job.options.on_error == "raise" and manifest.samples < len(job.source.names):
         raise _incomplete(job, destination, manifest, rejected)
-    workshop = destination / ws.FOLDER
-    if workshop.exists():
-        with ws.open_workshop(destination):
-            ws.remove_workshop(workshop)
+    ws.clear_finished(destination)
     job.resumed = list(range(len(manifest.shards)))
     return job.summary(destination, manifest, rejected)

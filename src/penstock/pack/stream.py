@@ -45,8 +45,10 @@ def pack_samples(
     if shard_size < 1:
         raise ValueError(f"shard_size is {shard_size}; it must be at least one byte")
     if (destination / MANIFEST).exists():
-        raise PackError(f"{destination}: already holds a data set; choose another folder")
+        raise _taken(destination)
     with ws.open_workshop(destination) as workshop:
+        if workshop is None:
+            raise _taken(destination)
         try:
             ws.clear_stale(workshop, 0)
             results = list(_write_shards(samples, workshop, shard_size))
@@ -62,6 +64,10 @@ def pack_samples(
         write_manifest(manifest, destination / MANIFEST)
         ws.remove_workshop(workshop)
     return manifest.samples
+
+
+def _taken(destination: Path) -> PackError:
+    return PackError(f"{destination}: already holds a dataset; choose another folder")
 
 
 def _write_shards(
