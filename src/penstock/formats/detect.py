@@ -26,6 +26,7 @@ from penstock.formats.names import printable, some_names
 from penstock.formats.parquet import open_parquet
 from penstock.formats.source import Source
 from penstock.formats.tfrecord import is_tfrecord, open_tfrecord
+from penstock.formats.unfinished import check_finished
 from penstock.formats.unified_doc import is_unified_doc, open_unified_doc
 from penstock.formats.webdataset import WebDatasetSource, is_tar_name, open_webdataset
 
@@ -64,6 +65,7 @@ def open_source(
     if format is not None and format not in OPENERS:
         raise ValueError(f"format is {format!r}; it must be one of {', '.join(OPENERS)}")
     path = Path(path).absolute()  # not abspath, which takes `link/..` wrongly
+    check_finished(path)
     if listing is not None:
         listing = Path(listing).absolute()
         frames = format == "frames" or (format is None and is_frame_listing(listing))
@@ -88,6 +90,7 @@ def open_source(
 
 def find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[str]]:
     """(format, path to open) of what lies at `path`: a listing may be the only file of a folder."""
+    check_finished(path)
     if is_pattern(path):
         return _look_at_matches(path), path
     path = Path(path)

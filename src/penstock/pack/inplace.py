@@ -24,6 +24,7 @@ from penstock.formats.names import printable
 from penstock.formats.pread import pread_all
 from penstock.formats.source import PlacedSource
 from penstock.formats.tar import scan_tar
+from penstock.formats.unfinished import check_finished
 from penstock.formats.webdataset import (
     Group,
     check_no_archives,
@@ -69,6 +70,7 @@ def index_dataset(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
+    check_finished(path)
     name = format or find_format(path)[0]
     with as_pack_error("indexing", "run the same command again"):
         if out is not None and Path(out).resolve() != Path(path).resolve():

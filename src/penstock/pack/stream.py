@@ -67,7 +67,7 @@ def pack_samples(
 
 
 def _taken(destination: Path) -> PackError:
-    return PackError(f"{destination}: already holds a dataset; choose another folder")
+    return PackError(f"{destination}: already holds a data set; choose another folder")
 
 
 def _write_shards(

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PackError
+from penstock.formats.unfinished import PACKING
 from penstock.pack.durable import sync_folder, write_durable
 from penstock.pack.locking import lock_exclusive, take_lock
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, ShardRecord
 from penstock.pack.shard import ShardResult, shard_name
 
-FOLDER = ".packing"
+FOLDER = PACKING
 LOCK = "lock"
 _SHARD_FILE = re.compile(r"shard-(\d{6})\.(?:tar|arrow|json)")
 
