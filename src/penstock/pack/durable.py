@@ -89,7 +89,7 @@ def new_place(out: Path) -> Iterator[Path]:
         raise PackError(f"{out}: a mount point cannot be replaced; choose a folder in it")
     out.parent.mkdir(parents=True, exist_ok=True)
     place = temporary_name(out)
-    if place.exists():
+    if os.path.lexists(place):  # a link to nowhere too: what is written must not go there
         raise PackError(f"{place}: left by a run that was stopped; remove it")
     try:
         with named_if_full(out):

@@ -32,6 +32,7 @@ from penstock.pack.describe import Described, check_pixels, describe_sample
 from penstock.pack.durable import as_pack_error
 from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
+from penstock.pack.inside import check_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
 from penstock.pack.outside import check_outside
@@ -270,7 +271,7 @@ class _Job:
             sample = encode_sample(sample, self.options.encode)
         if self.options.shrink is not None:
             sample = shrink_sample(sample, self.options.shrink)
-        return check_pixels(describe_sample(sample))
+        return check_pixels(describe_sample(check_names(sample)))
 
     def _plan_digest(self, rows: np.ndarray) -> str:
         """Tells whether a shard found in the workshop is the one that would be made now."""

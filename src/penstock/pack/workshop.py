@@ -28,6 +28,7 @@ from penstock.pack.shard import ShardResult, shard_name
 
 FOLDER = PACKING
 LOCK = "lock"
+_LOCK_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _SHARD_FILE = re.compile(r"shard-(\d{6})\.(?:tar|arrow|json)")
 
 
@@ -65,14 +66,14 @@ def _open_lock(destination: Path) -> int:
     _check_destination(destination)
     workshop = destination / FOLDER
     workshop.mkdir(parents=True, exist_ok=True)
-    return os.open(workshop / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    return os.open(workshop / LOCK, _LOCK_FLAGS | os.O_CREAT, 0o644)
 
 
 def clear_finished(destination: Path) -> None:
     """Remove the workshop that a kill left beside a manifest, unless its packer is still running."""
     workshop = destination / FOLDER
     try:
-        lock = os.open(workshop / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(workshop / LOCK, _LOCK_FLAGS)
     except FileNotFoundError:
         with suppress(OSError):  # not there at all, or of the next packer
             workshop.rmdir()
@@ -92,6 +93,8 @@ def _check_destination(destination: Path) -> None:
         raise PackError(f"{destination}: is a link to nowhere; remove it or choose another folder")
     if destination.exists() and not destination.is_dir():
         raise PackError(f"{destination}: exists and is not a folder")
+    if (destination / FOLDER).is_symlink():
+        raise PackError(f"{destination / FOLDER}: is a link; remove it or choose another folder")
     with suppress(FileNotFoundError):
         found = set(os.listdir(destination))
         if found and not found & {FOLDER, MANIFEST}:
@@ -173,6 +176,8 @@ def _record_name(number: int) -> str:
 
 
 def _is_there(workshop: Path, file: FileRecord) -> bool:
+    if "/" in file.file:  # a record that somebody else wrote
+        return False
     places = (workshop / file.file, workshop.parent / file.file)
     return any(place.is_file() and place.stat().st_size == file.bytes for place in places)
 
