@@ -28,6 +28,7 @@ from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.progress import progress_bar
 from penstock.pack.rejected import NAME as REJECTED
+from penstock.pack.rejected import summarise_rejected
 from penstock.pack.renumber import read_classes
 from penstock.pack.shrink import Shrink
 from penstock.read.dataset import Dataset, open_indexed
@@ -145,12 +146,12 @@ def pack(
 
 
 def _report_rejected(summary: PackSummary) -> None:
-    for name, reason in summary.rejected:
-        say(f"rejected {printable(name)}: {reason}")
+    for line in summarise_rejected(summary.rejected, f"{summary.path / REJECTED} lists all"):
+        say(f"rejected {line}")
     if summary.ignored:
         shown = ", ".join(printable(name) for name in summary.ignored[:_SHOWN])
         more = ", ..." if len(summary.ignored) > _SHOWN else ""
-        say(f"ignored {len(summary.ignored)}, no part of the data set: {shown}{more}")
+        say(f"ignored {len(summary.ignored)}, not part of the dataset: {shown}{more}")
 
 
 def _summary_json(summary: PackSummary, dataset: Dataset) -> dict[str, object]:

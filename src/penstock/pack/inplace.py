@@ -43,7 +43,8 @@ from penstock.pack.manifest import Manifest, record_file
 from penstock.pack.outside import check_outside
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
-from penstock.pack.rejected import Rejected
+from penstock.pack.rejected import NAME as REJECTED
+from penstock.pack.rejected import Rejected, summarise_rejected
 from penstock.pack.shard import ShardResult, assemble_manifest
 from penstock.pack.target import Target
 from penstock.sample import is_image_field, is_video_field
@@ -112,14 +113,15 @@ def index_source(
 
 
 def _refusal(rejected: Rejected, total: int, on_error: str) -> PackError:
-    lines = [f"  {printable(name)}: {reason}" for name, reason in rejected]
-    advice = (
-        " Leave them out with on_error='skip' (--on-error skip)." if on_error == "raise" else ""
-    )
+    advice, rest = "", "none can be indexed"
+    if on_error == "raise":
+        advice = " Leave them out with on_error='skip' (--on-error skip)."
+        rest = f"on_error='skip' lists all of them in {REJECTED}"
+    lines = summarise_rejected(rejected, rest)
     return PackError(
-        f"{len(lines)} of {total} samples cannot be indexed:\n"
-        + "\n".join(lines)
-        + f"\nNothing was written.{advice}"
+        f"{len(rejected)} of {total} samples cannot be indexed:\n"
+        + "".join(f"  {line}\n" for line in lines)
+        + f"Nothing was written.{advice}"
     )
 
 

@@ -39,7 +39,8 @@ from penstock.pack.outside import check_outside
 from penstock.pack.packed import PackedSource, open_packed
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.recognise import find_changed, find_damaged
-from penstock.pack.rejected import Rejected, read_rejected, write_rejected
+from penstock.pack.rejected import NAME as REJECTED
+from penstock.pack.rejected import Rejected, read_rejected, summarise_rejected, write_rejected
 from penstock.pack.renumber import check_classes, number_classes, renumber_sample
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
@@ -321,27 +322,31 @@ class _Job:
 
 
 def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
-    lines = [f"  {job.name(row)}: {reason}" for row, reason in bad]
-    rest = ", or pack the rest with on_error='skip' (--on-error skip)"
-    if job.options.on_error == "skip":
-        rest = "; there is nothing else to pack"
+    named = [(job.source.names[row], reason) for row, reason in bad]
+    advice, rest = "; there is nothing else to pack", "none can be packed"
+    if job.options.on_error == "raise":
+        advice = ", or pack the rest with on_error='skip' (--on-error skip)"
+        rest = f"on_error='skip' lists all of them in {REJECTED}"
     return PackError(
-        f"{len(lines)} of {len(job.source.names)} files cannot be packed:\n"
-        + "\n".join(lines)
-        + f"\nNothing was written. Mend or remove them{rest}."
+        f"{len(bad)} of {len(job.source.names)} files cannot be packed:\n"
+        + _indent(summarise_rejected(named, rest))
+        + f"\nNothing was written. Repair or remove them{advice}."
     )
 
 
 def _incomplete(job: _Job, destination: Path, manifest: Manifest, rejected: Rejected) -> PackError:
     total = len(job.source.names)
-    lines = [f"  {printable(name)}: {reason}" for name, reason in rejected]
     return PackError(
-        f"{destination}: already holds this data set, but without {total - manifest.samples} of "
+        f"{destination}: already holds this dataset, but without {total - manifest.samples} of "
         f"{total} files, which cannot be packed:\n"
-        + "\n".join(lines)
-        + "\nMend or remove them and choose another folder, or take it as it is with on_error='skip' "
-        "(--on-error skip)."
+        + _indent(summarise_rejected(rejected, f"{destination / REJECTED} lists all of them"))
+        + "\nRepair or remove them and choose another folder, or accept it as it is with "
+        "on_error='skip' (--on-error skip)."
     )
+
+
+def _indent(lines: list[str]) -> str:
+    return "\n".join(f"  {line}" for line in lines)
 
 
 def _known_at_all(source: Source) -> list[Any]:
