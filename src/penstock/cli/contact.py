@@ -57,7 +57,7 @@ def show(
 
 def _check_free(out: Path, force: bool) -> None:
     if os.path.lexists(out) and not force:
-        raise PackError(
+        raise FileExistsError(
             f"{out}: exists already; choose another --out, or overwrite it with --force"
         )
 
