@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ import pytest
 import penstock
 from images import encode
 from penstock.errors import PackError, SourceError
+from penstock.pack.durable import new_place
+from penstock.pack.stream import pack_samples
 from penstock.sample import Sample
-from trees import digests, make_folder, write_images
+from trees import digests, full_at, make_folder, write_images
 
 TOUCHES = ("writev", "fsync", "replace", "mkdir", "unlink", "open")
 
@@ -146,3 +148,41 @@ def test_a_tar_that_cannot_be_read_is_named(
     monkeypatch.setattr("penstock.pack.inplace.pread_all", fail)
     with pytest.raises(SourceError, match=r"shard-000000.tar: cannot be read: Input/output error"):
         penstock.index_dataset(tmp_path / "tars")
+
+
+def test_a_full_disk_ends_the_packing_of_a_stream_with_our_error_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    sample, out = Sample("k", {"bin": bytes(200_000)}), tmp_path / "out"
+    with full_at(100_000), pytest.raises(PackError, match=f"File too large: '{out}.*nothing was"):
+        pack_samples([sample], out, 1 << 20)
+    assert not out.exists()
+
+
+def test_an_error_of_the_samples_themselves_is_not_taken_for_one_of_the_disk(
+    tmp_path: Path,
+) -> None:
+    def fail() -> Iterator[Sample]:
+        yield Sample("k", {"bin": b"x"})
+        raise PermissionError(errno.EACCES, "not yours", "elsewhere")
+
+    with pytest.raises(PermissionError, match="not yours"):
+        pack_samples(fail(), tmp_path / "out", 1 << 20)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_second_export_to_the_same_place_leaves_the_first_one_alone(tmp_path: Path) -> None:
+    with new_place(tmp_path / "out") as first:
+        first.mkdir()
+        (first / "x").write_bytes(b"of the first")
+        with pytest.raises(PackError, match="another process is writing it"):
+            _make_second(tmp_path / "out", first)
+    assert (tmp_path / "out" / "x").read_bytes() == b"of the first"
+
+
+def _make_second(out: Path, first: Path) -> None:
+    """What a process does that looked before the first one had made anything."""
+    hidden = first.rename(first.with_name("hidden"))
+    with new_place(out) as place:
+        hidden.rename(place)
+        place.mkdir()

@@ -1,4 +1,4 @@
-"""Files and folders that exist whole or not at all: written under a temporary name, synced, renamed."""
+"""Atomic writes of files and folders: under a temporary name, synced, then renamed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def temporary_name(path: Path) -> Path:
-    """Where the bytes of `path` lie until they are all there."""
+    """Return where the bytes of `path` lie until they are complete."""
     return path.with_name(f".{path.name}.tmp")
 
 
@@ -42,11 +42,16 @@ def named_if_full(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextmanager
-def as_pack_error(doing: str, advice: str) -> Iterator[None]:
-    """Turn an error of the operating system into a PackError: `packing stopped: ...; advice`."""
+def as_pack_error(doing: str, advice: str, below: Path | None = None) -> Iterator[None]:
+    """Turn an error of the operating system into a PackError: `packing stopped: ...; advice`.
+
+    With `below`, only errors at files in that folder: others come from the caller's own code.
+    """
     try:
         yield
     except OSError as error:
+        if below is not None and not str(error.filename).startswith(str(below)):
+            raise
         if error.errno == errno.ENAMETOOLONG:
             advice = "choose a shorter path"
         raise PackError(f"{doing} stopped: {error}; {advice}") from error
@@ -75,9 +80,10 @@ def write_durable(path: Path, data: bytes) -> None:
 
 @contextmanager
 def new_place(out: Path) -> Iterator[Path]:
-    """A temporary path that becomes `out` at the end, and is removed if anything goes wrong.
+    """Yield a temporary path that becomes `out` at the end, and is removed if anything goes wrong.
 
-    PackError if the name is taken, but for an empty folder.
+    Raises:
+        PackError: `out` exists and is not an empty folder, or another process is writing it.
     """
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise PackError(f"{out}: exists already; choose another name")
@@ -98,7 +104,9 @@ def new_place(out: Path) -> Iterator[Path]:
             out.rmdir()
         os.rename(place, out)
         sync_folder(out.parent)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, FileExistsError) and error.filename == os.fspath(place):
+            raise PackError(f"{place}: another process is writing it") from None
         if place.is_dir():
             shutil.rmtree(place)
         else:

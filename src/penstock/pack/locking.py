@@ -31,12 +31,15 @@ def take_lock(path: Path, open_path: Callable[[], int], folder: Path, doing: str
         locked, which is logged.
 
     Raises:
-        PackError: Another process holds the lock.
+        PackError: Another process holds the lock, or `path` cannot be made.
     """
+    failure: OSError | None = None
     for _ in range(_TRIES):
         try:
             fd = open_path()
-        except FileNotFoundError:  # another process has removed it: make it again
+        # Another process has removed it: before it was opened, or while mkdir(exist_ok=True) looked.
+        except (FileNotFoundError, FileExistsError) as error:
+            failure = error
             continue
         try:
             if _try_lock(fd, path, folder, doing):
@@ -45,7 +48,7 @@ def take_lock(path: Path, open_path: Callable[[], int], folder: Path, doing: str
             os.close(fd)
             raise
         os.close(fd)
-    raise PackError(f"{folder}: cannot be made, or others keep removing it; choose another folder")
+    raise PackError(f"{folder}: cannot be made ({failure}); choose another folder")
 
 
 def _try_lock(fd: int, path: Path, folder: Path, doing: str) -> bool:

@@ -23,6 +23,7 @@ from penstock.formats.names import printable
 from penstock.formats.tar import BLOCK
 from penstock.pack import workshop as ws
 from penstock.pack.describe import Described, describe_image, describe_video, shard_fields
+from penstock.pack.durable import as_pack_error
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import write_manifest
@@ -46,7 +47,8 @@ def pack_samples(
         raise ValueError(f"shard_size is {shard_size}; it must be at least one byte")
     if (destination / MANIFEST).exists():
         raise _taken(destination)
-    with ws.open_workshop(destination) as workshop:
+    failing = as_pack_error("packing", "nothing was written", below=destination)
+    with failing, ws.open_workshop(destination) as workshop:
         if workshop is None:
             raise _taken(destination)
         try:

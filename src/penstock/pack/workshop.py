@@ -60,6 +60,8 @@ def open_workshop(destination: Path) -> Iterator[Path | None]:
             yield workshop
     finally:
         os.close(lock)
+        with suppress(OSError):  # still in use; NFS removes an open file only when it is closed
+            workshop.rmdir()
 
 
 def _open_lock(destination: Path) -> int:
