@@ -52,8 +52,8 @@ def render_alone(path: Path) -> Callable[[], int]:
         loader._renderer(0),
     )
     runs = {
-        run: layout.read_run(run, np.empty(size, np.uint8))
-        for run, size in enumerate(layout.sizes.tolist())
+        run: layout.read_run(run, lambda size: np.empty(size, np.uint8))
+        for run in range(len(layout.sizes))
     }
     steps = [plan.step(number) for number in range(len(plan))]
     batches = []

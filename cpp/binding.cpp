@@ -157,10 +157,27 @@ template <typename T>
 using Triples = OptionalArray<T, nb::shape<-1, 3>>;
 using Table = std::optional<nb::ndarray<nb::ro, nb::shape<3, 256>, nb::c_contig, nb::device::cpu>>;
 using Batch = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
-using Codes = nb::ndarray<int32_t, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using List = nb::ndarray<T, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
+using Codes = List<int32_t>;
 
 void require(bool condition, const char* message) {
   if (!condition) throw nb::value_error(message);
+}
+
+// The checksum of each stretch of `data`, into `out`.
+void crc32c_each(nb::handle data, const List<const int64_t>& offsets,
+                 const List<const int64_t>& sizes, const List<uint32_t>& out) {
+  const Buffer buffer(data);
+  const size_t count = out.shape(0), room = buffer.size();
+  require(offsets.shape(0) == count && sizes.shape(0) == count, "out: one for each stretch");
+  for (size_t i = 0; i < count; ++i) {
+    const auto offset = uint64_t(offsets.data()[i]), size = uint64_t(sizes.data()[i]);
+    require(offset <= room && size <= room - offset, "a stretch lies outside the data");
+  }
+  const WithoutGil without_gil;
+  for (size_t i = 0; i < count; ++i)
+    out.data()[i] = penstock::crc32c(0, buffer.data() + offsets.data()[i], size_t(sizes.data()[i]));
 }
 
 template <typename T, typename Shape>
@@ -340,6 +357,8 @@ NB_MODULE(_core, m) {
   // intentional: threads that the interpreter abandons at exit keep what they render.
   nb::set_leak_warnings(false);
   m.def("crc32c", &crc32c, nb::arg("data"), nb::arg("crc") = 0);
+  m.def("crc32c_each", &crc32c_each, nb::arg("data"), nb::arg("offsets"), nb::arg("sizes"),
+        nb::arg("out"));
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));
   m.def("profile_jpeg", &profile_jpeg, nb::arg("images"), nb::arg("boxes"), nb::arg("seeks"));

@@ -34,6 +34,13 @@ def encode(
     return out.getvalue()
 
 
+def encode_deep(levels: np.ndarray, format: str = "PNG") -> bytes:
+    """The bytes of a grey image with 16 bits per pixel."""
+    out = io.BytesIO()
+    Image.fromarray(levels.astype(np.uint16)).save(out, format)
+    return out.getvalue()
+
+
 def damaged_tiff(height: int, width: int) -> bytes:
     """One bit makes fractions of its StripOffsets: its header is read, its pixels are a TypeError of Pillow."""
     data = bytearray(encode(height, width, format="TIFF"))

@@ -5,6 +5,12 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 def crc32c(data: Buffer, crc: int = 0) -> int: ...
+def crc32c_each(
+    data: Buffer | NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    out: NDArray[np.uint32],
+) -> None: ...
 
 # Each begins with a status: 0, or one of the codes in cpp/status.h and then nothing to go with it.
 def decode_jpeg(

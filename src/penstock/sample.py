@@ -7,11 +7,16 @@ A video is a field `mjpg`: its JPEG frames one after the other, with their sizes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 IMAGE_FIELDS = frozenset({"bmp", "gif", "jpg", "pgm", "png", "ppm", "tif", "webp"})
+_MASK_WORDS = frozenset(
+    ["annotation", "annotations", "gt", "instance", "instanceids", "label", "labelids", "labels"]
+    + ["labeltrainids", "mask", "masks", "panoptic", "seg", "segmentation", "semantic"]
+)
 VIDEO_FIELDS = frozenset({"mjpg"})
 _SAME = {"jpeg": "jpg", "tiff": "tif"}
 
@@ -27,15 +32,22 @@ def is_image_field(name: str) -> bool:
     return name.rpartition(".")[2] in IMAGE_FIELDS
 
 
-def picture_fields(names: Iterable[str]) -> list[str]:
-    """The image fields that samples may have as their picture; the others are masks and the like.
+def find_mask_word(name: str) -> str | None:
+    """Return the word in the name of a field that says it holds masks: `mask` of `mask.png`; None if there is none."""
+    words = re.split(r"[._ -]", name.lower())[:-1]
+    return next((word for word in words if word in _MASK_WORDS), None)
 
-    Those called by their suffix alone (`jpg`) are preferred to `image.jpg`, and these to all others. A sample with
-    two of what is left does not say which one it is.
+
+def picture_fields(names: Iterable[str]) -> list[str]:
+    """Return the image fields that samples may have as their picture; the others are masks and the like.
+
+    Those called by their suffix alone (`jpg`) are preferred to `image.jpg`, these to all others, and masks come last. A
+    sample with two of what is left does not say which one it is.
     """
     images = [name for name in names if is_image_field(name)]
     plain = [name for name in images if "." not in name]
-    return plain or [name for name in images if name.partition(".")[0] == "image"] or images
+    named = [name for name in images if name.partition(".")[0] == "image"]
+    return plain or named or [name for name in images if find_mask_word(name) is None] or images
 
 
 def is_video_field(name: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, ParamSpec, TypedDict
@@ -19,10 +18,12 @@ from PIL import Image
 
 from penstock.errors import MissingExtraError
 from penstock.read.dataset import Dataset
+from penstock.render.options import Depth16
 from penstock.serve import loader
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.python_steps import Collate
+from penstock.serve.samplers import BatchSampler, Sampler
 from penstock.serve.sampling import Mixture, Weights
 from penstock.serve.substitution import OnError
 
@@ -77,6 +78,8 @@ class Options(TypedDict, total=False):
     threads: int | None
     prefetch: int
     start_method: str | None
+    verify: bool
+    depth16: Depth16
 
 
 def _explain_arguments(init: Callable[P, None]) -> Callable[P, None]:
@@ -100,21 +103,6 @@ def _list_options(own: Signature) -> Signature:
     parameters = {**signature(loader.Loader.__init__).parameters, **own.parameters}
     listed = (p for p in parameters.values() if p.kind is not Parameter.VAR_KEYWORD)
     return own.replace(parameters=list(listed))
-
-
-@dataclass(frozen=True)
-class Sampler:
-    """What programs look for in torch's DistributedSampler.
-
-    Its length is that of a rank's part of an epoch: times the world size, that is no less than all samples
-    unless the last are dropped.
-    """
-
-    set_epoch: Callable[[int], None]
-    samples: int
-
-    def __len__(self) -> int:
-        return self.samples
 
 
 class Loader(loader.Loader):
@@ -183,8 +171,12 @@ class Loader(loader.Loader):
     @property
     def sampler(self) -> Sampler:
         """For programs that call `loader.sampler.set_epoch(epoch)`, or ask how long it is."""
-        samples = self._epochs.split.count_samples(len(self._epochs.sampling))
-        return Sampler(self.set_epoch, samples)
+        return Sampler(self)
+
+    @property
+    def batch_sampler(self) -> BatchSampler:
+        """For programs that read its `sampler`, `batch_size` and `drop_last`. It is not iterable."""
+        return BatchSampler(self)
 
 
 def _take_apart(batch: Batch) -> tuple[list[Any], Batch]:

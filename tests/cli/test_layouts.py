@@ -12,6 +12,8 @@ from PIL import Image
 
 from formats.making import write_tar
 from images import damaged_tiff, encode
+from penstock import open_dataset
+from trees import write_images
 
 LAYOUTS = {
     "efficient-pytorch": ("lmdb", 74, ["jpg"]),
@@ -115,3 +117,32 @@ def test_an_error_is_one_line_that_names_file_and_reason(shared: Path) -> None:
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert "struct-half.lmdb: truncated: its last page is 12" in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["pack", "index"])
+def test_columns_and_the_largest_file_are_options_of_pack_and_index(
+    tmp_path: Path, verb: str
+) -> None:
+    root = write_images(tmp_path / "in", "a.jpg", "b.jpg")
+    (root / "train.csv").write_text("image_id,breed\na,pug\nb,cat\n")
+    place = [tmp_path / "out"] if verb == "pack" else ["--out", tmp_path / "out"]
+    columns = ["--path-column", "image_id", "--label-column", "breed"]
+    result = penstock(verb, root / "train.csv", *place, *columns, "--max-file-size", "1MiB")
+    assert result.returncode == 0, result.stderr
+    dataset = open_dataset(tmp_path / "out")
+    assert (dataset.classes, sorted(dataset.index["label"].to_pylist())) == (["cat", "pug"], [0, 1])
+    place = [tmp_path / "none"] if verb == "pack" else ["--out", tmp_path / "none"]
+    result = penstock(verb, root / "train.csv", *place)
+    assert result.returncode == 2
+    assert "among ['image_id', 'breed']; name the column of paths with --path-column" in (
+        " ".join(result.stderr.split())
+    )
+
+
+def test_files_beyond_the_largest_size_are_listed_as_rejected(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "in", "a/0.jpg", "a/1.jpg")
+    (root / "a/1.jpg").write_bytes((root / "a/0.jpg").read_bytes() + bytes(5000))
+    options = ("--max-file-size", "5kB", "--on-error", "skip")
+    result = penstock("pack", root, tmp_path / "out", *options)
+    assert result.returncode == 0, result.stderr
+    assert "a/1.jpg" in result.stderr and "bytes are more than 5000" in result.stderr

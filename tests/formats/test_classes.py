@@ -65,11 +65,8 @@ def test_containers_are_not_taken_for_classes(
         ("train/0.jpg", "bus/0.jpg"),
         ("freight_train/0.jpg", "passenger_train/0.jpg"),
         ("bullet train/0.jpg", "test tube/0.jpg", "cup/0.jpg", "dog/0.jpg", "cat/0.jpg"),
-        ("train/0.jpg",),
-        ("train/a/0.jpg",),
         ("images/0.jpg", "drawings/0.jpg"),
         ("masks/0.jpg", "no-masks/0.jpg"),
-        ("train/0.jpg", "empty/readme"),
     ],
 )
 def test_a_class_may_be_called_like_a_split_or_a_container(
@@ -99,6 +96,33 @@ def test_a_split_alone_that_holds_the_classes_is_none(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=f"holds the classes: take {root / 'train'}, or"):
         find_format(root)
     assert open_source(root, format="folder").classes == ["train"]
+
+
+@pytest.mark.parametrize(
+    ("names", "classes"),
+    [
+        (("train2017/0.jpg", "annotations/instances_train2017.json"), ["train2017"]),
+        (("val2017/0.jpg", "annotations/x.json", "labels/val2017/0.txt"), ["val2017"]),
+        (("train/0.jpg",), ["train"]),
+        (("train/a/0.jpg",), ["train"]),
+        (("train/0.jpg", "empty/readme"), ["empty", "train"]),
+    ],
+)
+def test_a_split_alone_is_not_taken_for_a_class(
+    tmp_path: Path, names: tuple[str, ...], classes: list[str]
+) -> None:
+    root = write_images(tmp_path, *names)
+    split = names[0].partition("/")[0]
+    refuses(root, f"{split} looks like a split, and not .*take {root / split}, .*listing.*folder")
+    assert open_source(root, format="folder").classes == classes
+
+
+def test_a_folder_of_annotations_is_no_empty_class(tmp_path: Path) -> None:
+    root = write_images(tmp_path, "cat/0.jpg", "dog/0.jpg", "annotations/a.json", "Labels/x/0.txt")
+    (root / "masks").mkdir()  # as long as it is empty it may be a class
+    source = open_source(root)
+    assert source.classes == ["cat", "dog", "masks"]
+    assert source.ignored == ["Labels/x/0.txt", "annotations/a.json"]
 
 
 def test_a_listing_with_very_long_rows_is_one_too(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +20,9 @@ from penstock.errors import PenstockError, SourceChangedError, SourceError
 from penstock.formats.arrow_files import open_arrow
 from penstock.formats.detect import open_source
 from penstock.formats.parquet import open_parquet
+from penstock.formats.source import Source
 from penstock.formats.webdataset import open_webdataset
+from penstock.sample import is_image_field
 
 
 def test_rows_have_the_bytes_label_and_columns_of_the_table(tmp_path: Path) -> None:
@@ -179,6 +183,64 @@ def test_a_path_without_bytes_and_a_null_are_errors(tmp_path: Path) -> None:
             source.read(i)
 
 
+def open_rows(path: Path, rows: list[object]) -> Source:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table({"image": pa.array(rows, kind)})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+    return open_source(path)
+
+
+@pytest.fixture(params=["a.parquet", "a.arrow"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    folder = tmp_path / "hf"
+    folder.mkdir()
+    return folder / request.param
+
+
+def test_rows_with_only_a_path_are_files_beside_the_table(table: Path) -> None:
+    one, two, three = photos(3)
+    (table.parent / "images").mkdir()
+    (table.parent / "images/1.jpg").write_bytes(one)
+    (table.parent / "2.jpg").write_bytes(two)
+    rows: list[object] = [{"bytes": None, "path": "images/1.jpg"}, {"bytes": None, "path": "2.jpg"}]
+    source = open_rows(table, [*rows, {"bytes": three, "path": "3.jpg"}])
+    assert [source.read(i)["jpg"] for i in range(3)] == [one, two, three]
+
+
+def test_a_path_never_leads_out_of_the_folder_of_its_table(table: Path) -> None:
+    outside = table.parent.parent / "secret.jpg"
+    outside.write_bytes(photos(1)[0])
+    (table.parent / "note.txt").write_bytes(photos(1)[0])
+    (table.parent / "link.jpg").symlink_to(outside)
+    (table.parent / "here.jpg").write_bytes(photos(1)[0])
+    paths = ["here.jpg", "../secret.jpg", str(outside), "link.jpg", "note.txt", "gone.jpg"]
+    source = open_rows(table, [{"bytes": None, "path": path} for path in paths])
+    assert source.read(0)["jpg"] == photos(1)[0]
+    reasons = ("not lie below", "not lie below", "leads out of", "suffix", "is not a file below")
+    for i, reason in enumerate(reasons, 1):
+        with pytest.raises(SourceError, match=f"only the path .*{reason}"):
+            source.read(i)
+
+
+def test_a_table_of_nothing_but_paths_to_elsewhere_is_one_error(table: Path) -> None:
+    rows: list[object] = [{"bytes": None, "path": f"/home/ann/.cache/{i}.jpg"} for i in range(20)]
+    with pytest.raises(
+        SourceError, match=r"only paths, such as '/home/ann/.*/0\.jpg', which .*put"
+    ):
+        open_rows(table, rows)
+
+
+def test_a_file_beside_a_table_is_bounded_too(table: Path) -> None:
+    (table.parent / "1.jpg").write_bytes(photos(1)[0] + bytes(10_000))
+    open_rows(table, [{"bytes": None, "path": "1.jpg"}])
+    with pytest.raises(SourceError, match="more than 10000"):
+        open_source(table, max_file_size=10_000).read(0)
+
+
 def test_damaged_files_are_errors_that_name_them(tmp_path: Path) -> None:
     parquet = write_parquet(tmp_path / "a.parquet", photos(4))
     arrow = write_arrow(tmp_path / "a.arrow", photos(4))
@@ -188,6 +250,42 @@ def test_damaged_files_are_errors_that_name_them(tmp_path: Path) -> None:
             path.write_bytes(whole[:size])
             with pytest.raises(SourceError, match=path.name):
                 open_it(path)
+
+
+@pytest.mark.parametrize("name", [b"bytes", b"path", b"image", b"label", b"score"])
+def test_a_damaged_name_of_a_column_is_an_error_or_another_column(table: Path, name: bytes) -> None:
+    write = write_parquet if table.suffix == ".parquet" else write_arrow
+    data = write(table, photos(4)).read_bytes()
+    for byte in (b"\xe9", b"z"):
+        table.write_bytes(data.replace(name, byte + name[1:]))
+        try:
+            source = open_source(table)
+            sample = source.read(0)
+        except SourceError:
+            continue
+        assert any(is_image_field(field) for field in sample)
+
+
+def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    bad = pa.array([b"\xff\xfe"]).view(pa.string())
+    pq.write_table(pa.table({"image": photos(1), "label": bad}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"a\.parquet: .*UTF8"):
+        open_source(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("new", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_a_compressed_arrow_file_unpacks_to_no_more_than_the_limit(
+    tmp_path: Path, new: Callable[..., Any]
+) -> None:
+    path, image = tmp_path / "a.arrow", photos(1)[0]
+    table = pa.table({"image": [image, image + bytes(1 << 20)]})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.OSFile(str(path), "wb") as sink, new(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    assert open_source(path).read(0)["jpg"] == image
+    assert path.stat().st_size < 1 << 16
+    with pytest.raises(SourceError, match=f"{path}: .* bytes are more than {1 << 20}; raise max"):
+        open_source(path, max_file_size=1 << 20)
 
 
 def test_an_arrow_offset_that_leads_outside_is_found_before_it_is_followed(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from formats.contract import SourceContract
+from formats.contract import SourceContract, same
 from formats.making import (
     make_example,
     photos,
@@ -16,6 +17,7 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
+from penstock.errors import SourceError
 from penstock.formats.detect import open_source
 from penstock.formats.source import Source
 from trees import make_folder
@@ -27,6 +29,19 @@ class Detected(SourceContract):
     @staticmethod
     def open(path: Path) -> Source:
         return open_source(path)
+
+    def test_a_sample_beyond_max_file_size_is_refused_and_the_others_are_not(
+        self, source: Source, path: Path
+    ) -> None:
+        samples = [source.read(i) for i in range(len(source.names))]
+        sizes = [sum(len(data) for data in sample.values()) for sample in samples]
+        largest = int(np.argmax(sizes))
+        limited = open_source(path, max_file_size=sizes[largest] - 1)
+        with pytest.raises(SourceError, match="bytes are more than .*--max-file-size"):
+            limited.read(largest)
+        for i, sample in enumerate(samples):
+            if 1.2 * sizes[i] < sizes[largest]:
+                assert same(limited.read(i), sample)
 
 
 class TestFolder(Detected):

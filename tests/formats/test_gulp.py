@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,26 @@ def test_frames_that_lie_apart_are_packed_but_not_indexed(shared: Path) -> None:
     assert len(source.read(1).split_frames()) == 3
     with pytest.raises(SourceError, match="do not follow one another; pack it instead"):
         source.locate(1)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "classes"),
+    [
+        ({"b": 1, "a": 2}, ["no-class-0", "b", "a"]),
+        ({"a": 0, "b": 3}, ["a", "no-class-1", "no-class-2", "b"]),
+        ({"a": 0, "A": 0, "b": 1}, ["a | A", "b"]),
+        ({"a": 5, "b": 5}, [f"no-class-{k}" for k in range(5)] + ["a | b"]),
+        ({"a": 0, "b": (1 << 31) - 1}, None),
+        ({"a": 1, "b": 2, "no-class-0": 3}, None),
+    ],
+)
+def test_class_names_have_the_numbers_of_their_labels(
+    tmp_path: Path, numbers: dict[str, int], classes: list[str] | None
+) -> None:
+    path = write_gulp(tmp_path / "g", {"1": photos(1), "2": photos(1)}, {"1": "a", "2": "b"})
+    (path / "label2idx.json").write_text(json.dumps(numbers))
+    source = open_gulp(path)
+    assert [source.read(i).label for i in range(2)] == [numbers["a"], numbers["b"]]
+    assert source.classes == classes
+    said = f"names of classes in label2idx.json (numbers up to {max(numbers.values())})"
+    assert list(source.ignored) == ([said] if classes is None else [])

@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from images import damaged_dds, encode
+from images import damaged_dds, encode, encode_deep
 from penstock.errors import SourceError
-from penstock.formats.header import ImageHeader, read_header
+from penstock.formats.header import ImageHeader, describe_deep, read_header
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,8 @@ from penstock.formats.header import ImageHeader, read_header
         (encode(20, 31, format="PNG"), ImageHeader("png", 20, 31)),
         (encode(20, 31, format="WEBP"), ImageHeader("webp", 20, 31)),
         (encode(20, 31, format="BMP"), ImageHeader("bmp", 20, 31)),
+        (encode_deep(np.zeros((20, 31))), ImageHeader("png-16", 20, 31)),
+        (encode_deep(np.zeros((20, 31)), "TIFF"), ImageHeader("tiff-16", 20, 31)),
     ],
 )
 def test_kind_height_and_width_come_from_the_header(data: bytes, expected: ImageHeader) -> None:
@@ -59,3 +62,10 @@ def test_headers_of_the_odd_images_agree_with_pillow(shared: Path) -> None:
         if entry["expect"] == "decode":
             header = read_header((folder / entry["file"]).read_bytes())
             assert header[1:] == (entry["height"], entry["width"]), entry["file"]
+
+
+def test_deep_images_of_all_formats_are_counted() -> None:
+    assert describe_deep({"png": 5, "12-bit": 1, "baseline": 3}) is None
+    assert str(describe_deep({"png-16": 1})).startswith("1 image has 16 bits per pixel")
+    sentence = str(describe_deep({"png-16": 2, "tiff-16": 3, "png": 9}))
+    assert sentence.startswith("5 images have 16 bits") and "depth16='scale'" in sentence

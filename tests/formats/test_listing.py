@@ -59,7 +59,11 @@ def test_a_listing_is_found_however_it_is_given(flat: Path, way: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("name,label\na.jpg,1\n", "no column named path"),
+        (
+            "name,label\na.jpg,1\n",
+            r"no column named path among \['name', 'label'\]; .*--path-column .*--label-column",
+        ),
+        ("path,Label\na.jpg,1\n", "called 'Label'; call it 'label', or .*--label-column"),
         ("path,label\n../a.jpg,1\n", "row 1.*not a path below"),
         ("path,label\n/etc/passwd,1\n", "row 1.*not a path below"),
         ("path,label\na.jpg,1\na.jpg,2\n", "row 2.*listed twice"),
@@ -276,3 +280,95 @@ def test_arrow_reads_memory_of_its_own() -> None:
     stream = _feed(data, b"\n")
     assert sys.getrefcount(data) == before
     assert stream.read() == data + b"\n"
+
+
+def test_columns_may_have_any_name_that_is_given(flat: Path) -> None:
+    (flat / "list.csv").write_text("Id,breed,label\na.jpg,pug,1\nb.jpg,cat,2\n")
+    source = open_listing(flat / "list.csv", path_column="Id", label_column="breed")
+    assert list(source.names) == ["a.jpg", "b.jpg"]
+    assert source.classes == ["cat", "pug"]
+    assert source.columns == pa.schema([("label", pa.int64())])
+    by_number = open_listing(flat / "list.csv", path_column="Id")
+    assert (by_number.classes, list(by_number.labels)) == (None, [1, 2])
+    assert by_number.columns == pa.schema([("breed", pa.string())])
+
+
+@pytest.mark.parametrize("way", ["the file", "the folder", "the option"])
+def test_named_columns_are_found_however_the_listing_is_given(flat: Path, way: str) -> None:
+    (flat / "submission.csv").write_text("image_id,target\nz,1\n")
+    listing = flat / "train.csv"
+    listing.write_text("image_id,class\na,x\nb,y\n")
+    columns = {"path_column": "image_id", "label_column": "class"}
+    path = listing if way == "the file" else flat
+    source = open_source(path, listing=listing if way == "the option" else None, **columns)
+    assert list(source.names) == ["a.jpg", "b.jpg"]
+    assert [source.read(i).label for i in range(2)] == [0, 1]
+    if way == "the folder":
+        assert list(source.ignored) == ["submission.csv (another listing)", "c.jpg"]
+
+
+def test_ids_are_files_with_the_suffix_of_an_image(flat: Path) -> None:
+    (flat / "sub").mkdir()
+    (flat / "sub/12.PNG").write_bytes(encode(8, 8, format="PNG"))
+    (flat / "sub/12.txt").write_text("x")
+    (flat / "gone").write_bytes(encode(8, 8))  # not called an image
+    (flat / "list.csv").write_text("id\na\nb.jpg\nsub/12\ngone\nnowhere/1\n")
+    source = open_listing(flat / "list.csv", path_column="id")
+    assert list(source.names) == ["a.jpg", "b.jpg", "sub/12.PNG", "gone", "nowhere/1"]
+    assert [next(iter(source.read(i))) for i in range(3)] == ["jpg", "jpg", "png"]
+    assert source.missing == ["gone", "nowhere/1"]
+    for i in (3, 4):
+        with pytest.raises(SourceError, match="no such file below"):
+            source.read(i)
+    summary = pack_dataset(flat / "list.csv", flat / "out", path_column="id", on_error="skip")
+    assert [name for name, _ in summary.rejected] == ["gone", "nowhere/1"]
+    manifest = index_dataset(
+        flat / "list.csv", path_column="id", out=flat / "index", on_error="skip"
+    )
+    assert manifest.samples == 3
+
+
+def test_ids_may_be_numbers(flat: Path) -> None:
+    (flat / "1000015157.jpg").write_bytes(encode(8, 8))
+    (flat / "list.csv").write_text("image_id,label\n1000015157,0\n")
+    source = open_listing(flat / "list.csv", path_column="image_id")
+    assert list(source.names) == ["1000015157.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "reason"),
+    [
+        ("id,label\na,1\n", {"path_column": "x"}, r"no column 'x' among \['id', 'label'\].*--path-"),
+        ("path\na.jpg\n", {"label_column": "y"}, r"no column 'y' among \['path'\].*--label-"),
+        ("id\na\n", {"path_column": "id", "label_column": "id"}, "both path and label"),
+        ("id\na\na.jpg\n", {"path_column": "id"}, "row 2: 'a.jpg' is listed twice"),
+        ("id\n../a\n", {"path_column": "id"}, "row 1: '../a' is not a path below"),
+        ("id\nq\nr\n", {"path_column": "id"}, "none of its 2 images, such as 'q', is below .*--listing"),
+        ("id\nb\n", {"path_column": "id"}, r"row 1: 'b' may be b\.jpg and b\.png"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_named_columns_are_named(
+    flat: Path, text: str, options: dict[str, str], reason: str
+) -> None:
+    (flat / "b.png").write_bytes(encode(8, 8, format="PNG"))
+    (flat / "list.csv").write_text(text)
+    with pytest.raises(SourceError, match=reason):
+        open_source(flat / "list.csv", **options)
+
+
+def test_columns_are_of_listings_alone(flat: Path) -> None:
+    with pytest.raises(ValueError, match="path_column are of a listing; format is 'folder'"):
+        open_source(flat, format="folder", path_column="id")
+    with pytest.raises(SourceError, match="no listing"):
+        open_source(flat, path_column="id")
+
+
+def test_which_of_several_listings_was_taken_is_said(
+    flat: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (flat / "notes.csv").write_text("who,what\nann,saw\n")
+    (flat / "train.csv").write_text("path,label\na.jpg,1\n")
+    source = open_source(flat)
+    assert list(source.names) == ["a.jpg"]
+    assert source.ignored[0] == "notes.csv (another listing)"
+    assert "train.csv is its listing; others are there: notes.csv" in caplog.text

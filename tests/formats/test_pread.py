@@ -1,13 +1,16 @@
-"""Stretches that one system call does not read whole."""
+"""Stretches that one system call does not read whole, and what is opened at all."""
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
-from penstock.formats.pread import pread_all, pread_into
+from penstock.errors import SourceChangedError
+from penstock.formats.pread import open_regular, open_unchanged, pread_all, pread_into
 
 LIMIT = 100
 
@@ -40,3 +43,42 @@ def test_a_stretch_comes_whole_or_as_far_as_the_file_goes(
         assert pread_all(opened.fileno(), size, offset) == expected
         assert pread_into(opened.fileno(), memoryview(memory), offset) == len(expected)
     assert memory[: len(expected)] == expected
+
+
+def _make(kind: str, path: Path) -> None:
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "device":
+        path.symlink_to(os.devnull)
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder"])
+def test_what_is_not_a_regular_file_is_refused_without_waiting(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "thing"
+    _make(kind, path)
+    with pytest.raises(OSError, match="not a regular file") as caught:
+        open_regular(path)
+    assert (caught.value.errno, caught.value.filename) == (errno.EINVAL, str(path))
+    with pytest.raises(SourceChangedError, match="not a regular file"):
+        open_unchanged(path, 0, 0)
+
+
+def test_a_regular_file_and_a_link_to_one_are_opened(file: Path) -> None:
+    link = file.with_name("link")
+    link.symlink_to(file)
+    for path in (file, str(link)):
+        fd = open_regular(path)
+        assert os.pread(fd, 10, 5) == file.read_bytes()[5:15]
+        assert not os.get_inheritable(fd)
+        os.close(fd)
+
+
+def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        open_regular(tmp_path / "none")
+    assert caught.value.filename == str(tmp_path / "none")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from formats.making import photos, write_gulp
 from images import encode
 from penstock import (
     MissingExtraError,
@@ -97,6 +98,24 @@ def test_gulp_to_gulp_keeps_every_frame_label_and_id(shared: Path, tmp_path: Pat
     assert read_gulp(tmp_path / "out") == original
     labels = json.loads((tmp_path / "out/label2idx.json").read_text())
     assert labels == json.loads((shared / "fixtures/gulp/label2idx.json").read_text())
+
+
+def test_a_gulp_comes_back_with_its_numbers_and_without_metadata_that_it_did_not_have(
+    tmp_path: Path,
+) -> None:
+    numbers = {"a": 1, "b": 4}
+    path = write_gulp(tmp_path / "in", {"1": photos(1), "2": photos(1)}, {"1": "a", "2": "b"})
+    (path / "label2idx.json").write_text(json.dumps(numbers))
+    meta = json.loads((path / "meta_0.gmeta").read_text())
+    meta["1"]["meta_data"][0]["author"] = "x"
+    (path / "meta_0.gmeta").write_text(json.dumps(meta))
+    pack_dataset(path, tmp_path / "packed", order="source")
+    dataset = open_dataset(tmp_path / "packed")
+    export_samples(dataset, tmp_path / "out", to="gulp", classes=dataset.classes)
+    entries = {name: entry for name, _, entry in read_gulp(tmp_path / "out")}
+    assert entries["1"]["author"] == "x"
+    assert entries["2"] == {"id": "2", "label": "b", "idx": 4}
+    assert json.loads((tmp_path / "out/label2idx.json").read_text()) == numbers
 
 
 @pytest.mark.parametrize("to", ["folder", "gulp", "lmdb", "webdataset"])

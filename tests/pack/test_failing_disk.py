@@ -146,7 +146,7 @@ def test_a_tar_that_cannot_be_read_is_named(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr("penstock.pack.inplace.pread_all", fail)
-    with pytest.raises(SourceError, match=r"shard-000000.tar: cannot be read: Input/output error"):
+    with pytest.raises(SourceError, match=r"shard-000000\.tar: .*Input/output error"):
         penstock.index_dataset(tmp_path / "tars")
 
 

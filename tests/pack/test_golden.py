@@ -51,6 +51,7 @@ def test_the_index_is_these_rows(packed: Path) -> None:
         "jpg.height": [8, 8],
         "jpg.width": [8, 8],
         "jpg.kind": ["grey", "grey"],
+        "jpg.seek": [0, 0],
     }
     assert penstock.open_dataset(packed).index.to_pydict() == columns
 
@@ -65,7 +66,7 @@ def test_the_manifest_is_this(packed: Path) -> None:
     assert (index["file"], set(index)) == ("shard-000000.arrow", {"file", "bytes", "sha256"})
     assert manifest == {
         "format": "penstock",
-        "version": 1,
+        "version": 2,
         "samples": 2,
         "bytes": 5120,
         "fields": ["cls", "jpg"],
@@ -74,6 +75,7 @@ def test_the_manifest_is_this(packed: Path) -> None:
         "shards": [
             {
                 "samples": 2,
+                "seek": None,
                 "data": {
                     "file": "shard-000000.tar",
                     "bytes": 5120,

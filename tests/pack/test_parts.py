@@ -89,7 +89,7 @@ def test_ctrl_c_ends_verifying_at_the_next_sample(
     tmp_path: Path, interrupt: Callable[[ModuleType, str], list[object]]
 ) -> None:
     pack_dataset(make_folder(tmp_path / "in"), tmp_path / "packed")
-    calls = interrupt(verify, "_check_bytes")
+    calls = interrupt(verify, "read_stored")
     with pytest.raises(KeyboardInterrupt):
         verify_dataset(tmp_path / "packed")
     assert len(calls) == 3

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pytest
 
 import penstock
-from penstock.pack import index
+from penstock.pack import index_reading
+from penstock.pack.manifest import FileRecord
 from trees import file_bytes, make_folder
 
 
@@ -104,7 +105,7 @@ def test_the_index_is_the_same_when_there_are_too_many_shards_to_map(
 ) -> None:
     mapped = penstock.open_dataset(packed).index
     assert mapped["key"].num_chunks > 2
-    monkeypatch.setattr(index, "_MOST_MAPS", 2)
+    monkeypatch.setattr(index_reading, "_MOST_MAPS", 2)
     copied = penstock.open_dataset(packed).index
     assert copied["key"].num_chunks == -(-mapped["key"].num_chunks // 2)
     assert copied.to_pylist() == mapped.to_pylist()
@@ -114,7 +115,7 @@ def test_the_index_is_the_same_when_there_are_too_many_shards_to_map(
 def test_an_index_that_is_bad_among_others_is_named(packed: Path, damage: bytes) -> None:
     path = packed / "shard-000001.arrow"
     path.write_bytes(damage)
-    with pytest.raises(penstock.CorruptError, match=f"{path}: not a readable index"):
+    with pytest.raises(penstock.CorruptError, match=f"{path}: .* the manifest says"):
         penstock.open_dataset(packed).read_index()
     path.unlink()
     with pytest.raises(penstock.CorruptError, match=f"{path}: the index is missing"):
@@ -124,7 +125,7 @@ def test_an_index_that_is_bad_among_others_is_named(packed: Path, damage: bytes)
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(errno.EMFILE, "Failed to open local file"), "Too many open files: '{path}'"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files: '{path}'"),
         (
             pa.ArrowException("Failed to launch worker thread"),
             "{path}: the index cannot be read now",
@@ -134,10 +135,10 @@ def test_an_index_that_is_bad_among_others_is_named(packed: Path, damage: bytes)
 def test_an_index_that_the_machine_cannot_read_now_is_not_called_damaged(
     packed: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
-    def fail(path: Path) -> pa.Table:
+    def fail(path: Path, record: FileRecord) -> pa.Table:
         raise error
 
-    monkeypatch.setattr(index, "_map", fail)
+    monkeypatch.setattr(index_reading, "_map", fail)
     said = said.format(path=packed / "shard-000000.arrow")
     with pytest.raises(OSError, match=said):
         penstock.open_dataset(packed).read_index()

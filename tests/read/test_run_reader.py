@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from penstock.plan import RunSchedule
-from penstock.read.layout import Run
+from penstock.read.layout import Allocate, Run
 from penstock.read.run_reader import Arenas, RunReader
-from penstock.read.seeks import SeekTables
+from penstock.read.seeks import NO_TABLES
 
 
 class Held:
@@ -55,9 +55,9 @@ def test_what_is_held_is_bounded_by_what_was_wanted_at_one_time(steps: list[int]
 def test_no_run_is_read_long_before_it_is_needed() -> None:
     steps, read = np.arange(20), [0]
 
-    def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
+    def read_run(run: int, take: Allocate) -> Run:
         read.append(run)
-        return Run(memory, SeekTables.make_empty(1), {})
+        return Run(take(1), NO_TABLES, {})
 
     with RunReader(RunSchedule(steps, steps, steps), read_run, steps, ahead=2) as reader:
         for step in range(20):
@@ -106,10 +106,10 @@ def test_small_runs_are_read_some_at_one_go(size: int, together: int) -> None:
 def test_a_thread_leaves_the_others_their_share_and_later_steps_for_later() -> None:
     runs, read = np.arange(12), threading.Barrier(2, timeout=60)
 
-    def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
+    def read_run(run: int, take: Allocate) -> Run:
         if run in (0, 4):
             read.wait()  # for the other thread: it has something to read, too
-        return Run(memory, SeekTables.make_empty(1), {})
+        return Run(take(1), NO_TABLES, {})
 
     schedule = RunSchedule(runs, runs // 8, runs // 8)
     with RunReader(schedule, read_run, np.ones(12, np.int64), threads=2, ahead=0) as reader:
@@ -121,10 +121,10 @@ def test_a_thread_leaves_the_others_their_share_and_later_steps_for_later() -> N
 def test_an_error_arrives_at_the_step_that_needs_the_run(threads: int) -> None:
     steps = np.arange(12)
 
-    def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
+    def read_run(run: int, take: Allocate) -> Run:
         if run >= 5:
             raise OSError(f"{run} is gone")
-        return Run(memory, SeekTables.make_empty(1), {})
+        return Run(take(1), NO_TABLES, {})
 
     schedule = RunSchedule(steps, np.zeros_like(steps), steps)
     with RunReader(schedule, read_run, np.ones(12, np.int64), threads=threads) as reader:
@@ -139,11 +139,11 @@ def test_closing_does_not_wait_for_all_that_was_claimed() -> None:
     runs, begun, closing = np.arange(16), threading.Event(), threading.Event()
     read = []
 
-    def read_run(run: int, memory: NDArray[np.uint8]) -> Run:
+    def read_run(run: int, take: Allocate) -> Run:
         read.append(run)
         begun.set()
         closing.wait(60)
-        return Run(memory, SeekTables.make_empty(1), {})
+        return Run(take(1), NO_TABLES, {})
 
     schedule = RunSchedule(runs, np.zeros_like(runs), runs)
     reader = RunReader(schedule, read_run, np.ones(16, np.int64), threads=1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from images import encode, make_pixels
+from images import encode, encode_deep, make_pixels
 from penstock import _core
 from penstock.errors import DecodeError
 from penstock.render import Status, build_seek, decode_jpeg, reference, render_batch
@@ -120,3 +120,30 @@ def test_a_damaged_jpeg_that_pillow_decodes_is_rendered():
     out, status = render_batch([image], [(0, 0, 64, 64)], (32, 32))
     assert status[0] == 0
     np.testing.assert_array_equal(out[0], expected)
+
+
+LEVELS = np.array([[0, 1, 128, 255], [256, 257, 40000, 65535]])
+
+
+@pytest.mark.parametrize("format", ["PNG", "TIFF"])
+def test_16_bits_are_clipped_as_pillow_does_or_scaled(format):
+    data = encode_deep(LEVELS, format)
+    whole = [[0, 0, 4, 2]]
+    clipped, _ = render_batch([data], whole, (2, 4))
+    assert np.array_equal(clipped[0, :, :, 0], LEVELS.clip(0, 255))
+    assert np.array_equal(clipped[0], np.asarray(Image.open(io.BytesIO(data)).convert("RGB")))
+    scaled, status = render_batch([data], whole, (2, 4), depth16="scale")
+    assert not status.any()
+    assert np.array_equal(scaled[0, :, :, 2], np.round(LEVELS / 257))
+    assert np.array_equal(decode_jpeg(data, "scale"), scaled[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scaling_16_bits_leaves_other_images_as_they_are(kind):
+    data = encode(20, 30, **KINDS[kind])
+    assert np.array_equal(decode_jpeg(data, "scale"), decode_jpeg(data))
+
+
+def test_a_depth16_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="depth16 is 'stretch'; give 'clip' or 'scale'"):
+        render_batch([], np.zeros((0, 4), int), (2, 4), depth16="stretch")

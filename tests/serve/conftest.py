@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,5 +41,6 @@ def packed(folder: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    for name in ("RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
+    for name in list(os.environ):
+        if name in ("RANK", "WORLD_SIZE") or name.startswith(("SLURM_", "OMPI_")):
+            monkeypatch.delenv(name)

@@ -196,7 +196,7 @@ def test_an_index_is_kept_although_a_file_cannot_be_read(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["folder", "listing", "database"])
-@pytest.mark.parametrize("damage", ["gone", "cut", "empty"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "empty", "flipped", "manifest"])
 def test_a_damaged_index_is_made_again_and_one_in_use_is_not_removed(
     tmp_path: Path, kind: str, damage: str
 ) -> None:
@@ -212,6 +212,11 @@ def test_a_damaged_index_is_made_again_and_one_in_use_is_not_removed(
     (index,) = first.path.glob("*.arrow")
     if damage == "gone":
         index.unlink()
+    elif damage in ("flipped", "manifest"):
+        path = first.path / "penstock.json" if damage == "manifest" else index
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 4
+        path.write_bytes(content)
     else:
         os.truncate(index, 100 if damage == "cut" else 0)
     assert len(list(Loader(open_dataset(source, cache), 1))) == 1
@@ -494,7 +499,7 @@ def test_an_empty_class_that_comes_later_counts(tmp_path: Path) -> None:
 def test_a_folder_in_which_nothing_decodes_is_said_to_be_one(tmp_path: Path) -> None:
     write_files(tmp_path, {"c/0.jpg": b"no image"})
     with pytest.raises(ValueError, match="or none decodes"):
-        Loader(tmp_path, 1)
+        Loader(tmp_path, 2)
 
 
 def test_a_data_set_is_called_by_where_its_samples_are(tmp_path: Path) -> None:
@@ -525,6 +530,51 @@ def test_an_index_that_was_just_made_is_kept_where_locks_are_of_processes(
     first = open_dataset(root, cache)
     assert open_dataset(root, cache).path == first.path
     assert len(list(Loader(first, 1, transform=[CenterCrop(8)]))) == 2
+
+
+def test_the_cache_works_on_a_file_system_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: int, kind: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    root, cache = write_pictures(tmp_path / "in", count=2), tmp_path / "cache"
+    first = open_dataset(root, cache)
+    assert open_dataset(root, cache).path == first.path
+    (root / "class0" / "more.jpg").write_bytes(encode(8, 8))
+    assert len(open_dataset(root, cache)) == 3
+    assert first.path.is_dir(), "another process may work with it"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_stale_handle_of_a_network_drive_is_opened_again_once_and_then_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    root = write_pictures(tmp_path / "in", count=2)
+    penstock.pack_dataset(root, tmp_path / "packed", order="source")
+    penstock.index_dataset(root, out=tmp_path / "index")
+    preadv, pread, left = os.preadv, os.pread, dict.fromkeys(("preadv", "pread"), times)
+
+    def fail(name: str, *arguments: Any) -> Any:
+        if left[name]:
+            left[name] -= 1
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return (preadv if name == "preadv" else pread)(*arguments)
+
+    for path in (tmp_path / "packed", tmp_path / "index"):
+        loader = Loader(path, 2, transform=[CenterCrop(8)])
+        left["preadv"] = left["pread"] = times
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "preadv", lambda *arguments: fail("preadv", *arguments))
+            patch.setattr(os, "pread", lambda *arguments: fail("pread", *arguments))
+            if times == 1:
+                assert len(list(loader)) == 1 and loader.dataset[0].key
+                continue
+            with pytest.raises(penstock.PenstockError, match="in .*Stale file handle|: Stale file"):
+                list(loader)
+            with pytest.raises(penstock.CorruptError, match=r"\.(tar|jpg): Stale file handle, for"):
+                loader.dataset[0]
 
 
 def test_a_folder_that_was_taken_for_something_else_can_be_indexed_as_images(

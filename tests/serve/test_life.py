@@ -268,18 +268,6 @@ def test_resident_memory_does_not_grow_over_epochs(packed: Path) -> None:
     assert np.mean(sizes[15:]) - np.mean(sizes[5:10]) < 4 << 20, sizes
 
 
-def test_a_pickled_loader_keeps_the_rank_of_where_it_was_made(
-    packed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    pickled = pickle.dumps(Loader(packed, 8, transform=CROP))
-    monkeypatch.delenv("RANK")
-    monkeypatch.delenv("WORLD_SIZE")
-    copy = pickle.loads(pickled)
-    assert (copy.rank, copy.world_size, len(copy)) == (1, 2, 4)
-
-
 @pytest.fixture
 def damaged(packed: Path, tmp_path: Path) -> tuple[Path, list[str]]:
     """A copy of the data set with two pictures overwritten, and their keys."""

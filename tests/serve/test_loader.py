@@ -9,14 +9,16 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 import penstock
 from formats.making import write_tar
+from images import encode
 from penstock import Loader, Mixture
+from penstock._core import build_seek
 from penstock.transforms import (
     CenterCrop,
     ColorJitter,
@@ -169,6 +171,34 @@ def test_an_old_iterator_does_not_undo_a_loaded_state(packed: Path) -> None:
     list(old)
     batch = next(iter(loader))
     assert (batch.epoch, batch.step) == (0, 1)
+
+
+def test_an_iterator_that_is_never_advanced_does_not_use_up_a_loaded_state(packed: Path) -> None:
+    loader = Loader(packed, 9, shuffle=True, transform=CROP)
+    whole = epoch_bytes(loader)
+    state = {**loader.state_dict(), "epoch": 0, "step": 3}
+    loader.load_state_dict(state)
+    unused = iter(loader)
+    assert loader.state_dict() == state
+    assert [images.tobytes() + labels.tobytes() for images, labels in loader] == whole[3:]
+    assert next(unused).epoch == 1, "it begins where the loader stands then"
+
+
+def test_of_two_iterators_the_first_that_is_advanced_resumes(packed: Path) -> None:
+    loader = Loader(packed, 9, fields=("label",))
+    loader.load_state_dict({**loader.state_dict(), "step": 3})
+    first, second = iter(loader), iter(loader)
+    assert [batch.step for batch in second] == [3, 4, 5, 6]
+    loader.load_state_dict({**loader.state_dict(), "step": 3})
+    third = iter(loader)
+    assert (next(first).step, next(third).step, next(first).step) == (3, 0, 4)
+
+
+def test_the_epoch_may_be_set_after_iter(packed: Path) -> None:
+    loader = Loader(packed, 9, fields=("label",))
+    iterator = iter(loader)
+    loader.set_epoch(4)
+    assert next(iterator).epoch == 4
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -339,10 +369,10 @@ def test_ranks_that_cannot_share_the_lanes_of_an_epoch_say_so(packed: Path) -> N
         return Loader(packed, 24 // ranks, **options)
 
     with pytest.raises(
-        ValueError, match="3 ranks cannot go on with this epoch: it was begun for 8"
+        ValueError, match="cannot resume mid-epoch with world_size=3: it must divide 8"
     ):
         make(3).load_state_dict(state_within(make(1)))
-    with pytest.raises(ValueError, match="begun for 1,"):
+    with pytest.raises(ValueError, match="world_size=2: it must divide 1;"):
         make(2, shuffle=False).load_state_dict(state_within(make(1, shuffle=False)))
     with pytest.raises(ValueError, match="global_batch is 24, here 8"):
         Loader(packed, 8, shuffle=True, transform=CROP).load_state_dict(make(1).state_dict())
@@ -396,15 +426,6 @@ def test_a_state_is_of_plain_values_and_of_whole_numbers(packed: Path) -> None:
         loader.set_epoch(1.5)
     with pytest.raises(ValueError, match="not the state of a loader"):
         loader.load_state_dict({**loader.state_dict(), "step": 2.5})
-
-
-def test_a_world_size_without_a_rank_is_an_error(
-    packed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    monkeypatch.delenv("RANK", raising=False)
-    with pytest.raises(ValueError, match="WORLD_SIZE is 4 .*RANK is not set"):
-        Loader(packed, 4, transform=CROP)
 
 
 def test_weights_whose_sum_is_no_number_are_refused(packed: Path) -> None:
@@ -478,18 +499,6 @@ def test_what_is_no_data_set_is_refused_with_advice(packed: Path) -> None:
         Mixture([ImageFolder()], [1])
     with pytest.raises(ValueError, match="samples is -5"):
         Mixture([penstock.open_dataset(packed)], [1], samples=-5)
-
-
-def test_the_rank_is_found_in_the_environment(
-    packed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    loader = Loader(packed, 4, transform=CROP)
-    assert (loader.rank, loader.world_size) == (1, 3)
-    monkeypatch.setenv("RANK", "5")
-    with pytest.raises(ValueError, match="rank 5 of 3"):
-        Loader(packed, 4, transform=CROP)
 
 
 def test_a_subset_a_filter_and_a_slice_are_loaded(packed: Path) -> None:
@@ -718,7 +727,7 @@ def test_samples_may_have_pictures_of_different_kinds(tmp_path: Path) -> None:
     assert "decode  " in str(loader)
 
 
-@pytest.mark.parametrize("names", [("rgb.jpg", "mask.png"), ("png", "jpg")])
+@pytest.mark.parametrize("names", [("rgb.jpg", "depth.png"), ("png", "jpg")])
 def test_a_sample_with_several_pictures_wants_one_to_be_chosen(
     tmp_path: Path, names: tuple[str, ...]
 ) -> None:
@@ -749,6 +758,10 @@ def test_a_chosen_picture_is_kept_by_parts_mixtures_and_copies(tmp_path: Path) -
     ]
 
 
+def allocate(size: int) -> NDArray[np.uint8]:
+    return np.empty(size, np.uint8)
+
+
 def test_a_chosen_picture_is_decoded_with_its_own_seek_tables(tmp_path: Path) -> None:
     from images import encode
 
@@ -758,10 +771,9 @@ def test_a_chosen_picture_is_decoded_with_its_own_seek_tables(tmp_path: Path) ->
     for name in ("jpg", "b.jpg"):
         loader = Loader(dataset.choose_image(name), 1, transform=[CenterCrop(24)])
         layout = loader._epochs.layout
-        seeks = layout.read_run(0, np.empty(layout.sizes[0], np.uint8)).seeks
-        with pa.ipc.open_file(tmp_path / "a.arrow") as index:
-            (table,) = index.read_all()[f"{name}.seek"].to_pylist()
-        assert seeks is not None and table and bytes(seeks.table(0)) == table
+        seeks, seek = layout.read_run(0, allocate).seeks, layout.columns.seek
+        (table,) = (bytes(seeks.table(*place)) for place in zip(seek.offset, seek.size))
+        assert table == build_seek(dataset[0][name])[1] != b""
         (pixels,) = next(iter(loader))[0]
         whole = np.asarray(Image.open(io.BytesIO(dataset[0][name])).convert("RGB"))
         assert np.array_equal(pixels, whole[138:162, 188:212])
@@ -782,18 +794,20 @@ def test_a_sample_without_an_image_is_said_to_have_none(
 ) -> None:
     from images import encode
 
-    members = {"a.jpg": encode(8, 8), "a.cls": b"1", "b.mask.png": encode(8, 8, format="PNG")}
+    members = {"a.jpg": encode(8, 8), "a.cls": b"1", "b.depth.png": encode(8, 8, format="PNG")}
     write_tar(tmp_path / "a.tar", {**members, "b.cls": b"1"})
     penstock.index_dataset(tmp_path)
     options = {"transform": steps, "num_workers": 0}
-    with pytest.raises(penstock.DecodeError, match="'b' in .*a.tar has no image; .* cls, mask.png"):
+    with pytest.raises(
+        penstock.DecodeError, match="'b' in .*a.tar has no image; .* cls, depth.png"
+    ):
         list(Loader(tmp_path, 2, **options))
-    masks = penstock.open_dataset(tmp_path).choose_image("mask.png")
-    with pytest.raises(penstock.DecodeError, match="'a' in .* has no mask.png; .* cls, jpg"):
-        list(Loader(masks, 2, **options))
+    depths = penstock.open_dataset(tmp_path).choose_image("depth.png")
+    with pytest.raises(penstock.DecodeError, match="'a' in .* has no depth.png; .* cls, jpg"):
+        list(Loader(depths, 2, **options))
     loader = Loader(tmp_path, 2, on_error="skip", **options)
     assert [batch.rows.tolist() for batch in loader] == [[0]]
-    assert loader.stats().errors == (("b", "has no image; its fields are cls, mask.png"),)
+    assert loader.stats().errors == (("b", "has no image; its fields are cls, depth.png"),)
 
 
 def test_a_sample_without_a_label_is_the_callers_to_mend(tmp_path: Path) -> None:
@@ -881,11 +895,12 @@ def test_runs_inside_a_shard_come_with_the_seek_tables_of_their_rows(
     layout = Loader(tmp_path / "out", 2, transform=CROP)._epochs.layout
     tables = []
     for run, rows in enumerate(np.diff(layout.runs)):
-        seeks = layout.read_run(run, np.empty(layout.sizes[run], np.uint8)).seeks
-        assert seeks is not None and rows < 6
-        tables += [bytes(seeks.table(i)) for i in range(rows)]
-    with pa.ipc.open_file(tmp_path / "out" / "shard-000000.arrow") as index:
-        assert tables == index.read_all()["jpg.seek"].to_pylist() and all(tables)
+        seeks, seek = layout.read_run(run, allocate).seeks, layout.columns.seek
+        places = zip(seek.offset[len(tables) :], seek.size[len(tables) :])
+        assert rows < 6
+        tables += [bytes(seeks.table(*place)) for place, _ in zip(places, range(rows))]
+    dataset = penstock.open_dataset(tmp_path / "out")
+    assert tables == [build_seek(sample["jpg"])[1] for sample in dataset] and all(tables)
 
 
 def test_the_order_does_not_depend_on_the_fields(packed: Path) -> None:
@@ -972,3 +987,42 @@ def test_a_batch_can_be_rebuilt_from_its_values(packed: Path) -> None:
 def test_mistakes_are_named_at_once(packed: Path, arguments: dict, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Loader(packed, **{"batch_size": 4, "shuffle": True, **arguments})
+
+
+def test_a_batch_of_one_takes_the_size_of_its_image(packed: Path, folder: Path) -> None:
+    loader = Loader(packed, 1, shuffle=True, fields=("image", "key"))
+    for image, (key,) in loader:
+        path = next(folder.glob(f"*/{Path(key).name}.*"))
+        expected = np.asarray(Image.open(path).convert("RGB"))
+        assert image.shape == (1, *expected.shape) and (image[0] == expected).all()
+
+
+@pytest.mark.parametrize("flip", [0.0, 1.0])
+def test_a_batch_of_one_is_resized_by_its_own_shorter_side(
+    packed: Path, folder: Path, flip: float
+) -> None:
+    steps = [Resize(20), RandomHorizontalFlip(flip), Normalize()]
+    sizes = set()
+    for image, (key,) in Loader(packed, 1, transform=steps, fields=("image", "key")):
+        with Image.open(next(folder.glob(f"*/{Path(key).name}.*"))) as picture:
+            width, height = picture.size
+        short = min(width, height)
+        assert image.shape == (1, 20 * height // short, 20 * width // short, 3)
+        assert image.dtype == np.float32
+        sizes.add(image.shape)
+    assert len(sizes) > 5
+
+
+def test_a_batch_of_one_goes_through_python_in_its_own_size(packed: Path) -> None:
+    for steps in ([Resize(20), np.asarray], [np.asarray]):
+        loader = Loader(packed, 1, transform=steps, num_workers=0)
+        assert len({images.shape for images, _ in loader}) > 5
+
+
+def test_a_batch_of_one_that_would_be_too_large_is_refused_alone(tmp_path: Path) -> None:
+    for number, (height, width) in enumerate([(10, 12), (1, 60_000)]):
+        (tmp_path / f"{number}.jpg").write_bytes(encode(height, width))
+    loader = Loader(tmp_path, 1, transform=[Resize(64)], fields=("image",), on_error="skip")
+    small, large = loader
+    assert small.valid.all() and not large.valid.any()
+    assert "60000 x 1 pixels" in large.errors[0][1]

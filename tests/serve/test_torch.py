@@ -65,21 +65,6 @@ def test_named_tuples_of_a_transform_become_tensors_too(packed: Path) -> None:
     assert pair.image.shape == (4, 3, 24, 24) and pair.mask.shape == (4, 24, 24)
 
 
-def test_the_rank_is_that_of_torch_distributed_before_that_of_the_environment(
-    packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path / 'group'}", rank=0, world_size=1
-    )
-    try:
-        loader = Loader(packed, 8, transform=[RandomResizedCrop(24)])
-        assert (loader.rank, loader.world_size) == (0, 1)
-    finally:
-        torch.distributed.destroy_process_group()
-
-
 def test_a_kept_tensor_is_never_overwritten(packed: Path) -> None:
     loader = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
     kept = [images for images, _ in loader]
@@ -129,6 +114,22 @@ def test_frameworks_find_what_they_look_for(packed: Path) -> None:
     assert (loader.num_workers, loader.collate_fn, loader.pin_memory) == (0, None, False)
     in_python = Loader(packed, 8, transform=np.asarray, collate_fn=list, num_workers=3)
     assert (in_python.num_workers, in_python.collate_fn) == (3, list)
+
+
+def test_frameworks_find_a_batch_sampler_that_they_cannot_iterate(packed: Path) -> None:
+    loader = Loader(packed, 8, drop_last=True, shuffle=True, transform=[RandomResizedCrop(24)])
+    batches = loader.batch_sampler
+    assert (batches.batch_size, batches.drop_last, len(batches)) == (8, True, 7)
+    assert batches.sampler == loader.sampler and len(batches.sampler) == 56
+    assert not isinstance(batches.sampler, torch.utils.data.SequentialSampler)
+    for epoch, set_epoch in enumerate((batches.set_epoch, batches.sampler.set_epoch), 3):
+        set_epoch(epoch)
+        assert next(iter(loader)).epoch == epoch
+    with pytest.raises(TypeError, match="not iterable.*resume by loader.load_state_dict"):
+        iter(batches)
+    rebuilt = torch.utils.data.DataLoader(loader.dataset, batch_sampler=batches)
+    with pytest.raises(TypeError, match="not iterable"):
+        next(iter(rebuilt))
 
 
 def test_trees_of_torch_reach_the_tensors_of_a_batch(packed: Path) -> None:

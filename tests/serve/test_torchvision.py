@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -174,19 +176,157 @@ def distance(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.abs(ranks[0] - ranks[1]).max())
 
 
-def test_resizing_tensors_is_at_most_a_level_from_what_is_matched(
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_tensors_are_resized_as_the_compose_says(
+    packed: Path,
+    torchvision: ModuleType,
+    version: str,
+    mode: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    T, V = torchvision.transforms, torchvision.transforms.v2
+    module, first = (T, T.PILToTensor()) if version == "v1" else (V, V.ToImage())
+    options = {"antialias": True, "interpolation": T.InterpolationMode(mode)}
+    compose = module.Compose([first, module.Resize((24, 30), **options)])
+    loader = make_loader(packed, compose)
+    assert "put Resize before what makes tensors" in str(loader)
+    assert "runs in Python, which is several times slower" in caplog.text
+    assert_same_as_compose(loader, compose)
+    crop = module.RandomResizedCrop(24, **options)
+    assert "not as on tensors: put RandomResizedCrop before" in str(
+        make_loader(packed, module.Compose([first, crop]))
+    )
+    assert where(make_loader(packed, module.Compose([crop, first]))) == ["core", "core"]
+
+
+def add_hook(step: Any, patch: pytest.MonkeyPatch) -> None:
+    step.register_forward_hook(lambda *_: None)
+
+
+def add_pre_hook(step: Any, patch: pytest.MonkeyPatch) -> None:
+    step.register_forward_pre_hook(lambda *_: None)
+
+
+def add_global_hook(step: Any, patch: pytest.MonkeyPatch) -> None:
+    hooks = torch.nn.modules.module._global_forward_hooks
+    patch.setitem(hooks, -1, lambda *_: None)
+
+
+def patch_instance(step: Any, patch: pytest.MonkeyPatch) -> None:
+    step.forward = lambda image: image
+
+
+def patch_class(step: Any, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(type(step), "forward", lambda self, image: image)
+
+
+def wrap_class(step: Any, patch: pytest.MonkeyPatch) -> None:
+    forward = type(step).forward
+
+    @wraps(forward)
+    def wrapped(self: Any, image: Any) -> Any:
+        return forward(self, image)
+
+    patch.setattr(type(step), "forward", wrapped)
+
+
+def mock_class(step: Any, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(type(step), "__call__", Mock(), raising=False)
+
+
+def patch_modules(step: Any, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(torch.nn.Module, "__call__", lambda self, image: image)
+
+
+CHANGES = [
+    (add_hook, "it has hooks"),
+    (add_pre_hook, "it has hooks"),
+    (add_global_hook, "torch has hooks for all modules"),
+    (patch_instance, "its forward was replaced"),
+    (patch_class, "forward was replaced"),
+    (wrap_class, "forward was replaced"),
+    (mock_class, "__call__ was replaced"),
+    (patch_modules, "Module.__call__ was replaced"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), CHANGES)
+@pytest.mark.parametrize("make", ["v1 step", "v2 step", "v2 Compose", "Sequential"])
+def test_a_step_with_a_hook_or_a_patched_method_stays_in_python(
+    torchvision: ModuleType, monkeypatch: pytest.MonkeyPatch, make: str, change: Any, why: str
+) -> None:
+    T, V = torchvision.transforms, torchvision.transforms.v2
+    step = {
+        "v1 step": lambda: T.Resize((8, 8)),
+        "v2 step": lambda: V.Resize((8, 8)),
+        "v2 Compose": lambda: V.Compose([V.Resize((8, 8))]),
+        "Sequential": lambda: torch.nn.Sequential(T.Resize((8, 8))),
+    }[make]()
+    assert [line.where for line in divide_transform(step, None).lines] == ["core"]
+    change(step, monkeypatch)
+    (line,) = divide_transform(step, None).lines
+    assert line.where == "Python" and why in line.why
+
+
+@pytest.mark.parametrize("name", ["make_params", "transform", "_call_kernel"])
+def test_any_patched_method_of_an_instance_is_noticed(torchvision: ModuleType, name: str) -> None:
+    step = torchvision.transforms.v2.RandomResizedCrop(8)
+    setattr(step, name, lambda *_: None)
+    (line,) = divide_transform(step, None).lines
+    assert line.where == "Python" and f"its {name} was replaced" in line.why
+
+
+def test_hooks_are_called(packed: Path, torchvision: ModuleType) -> None:
+    T = torchvision.transforms
+    resize = T.Resize((8, 8))
+    resize.register_forward_hook(lambda *_: Image.new("RGB", (8, 8), "red"))
+    ((images, _), *_) = make_loader(packed, T.Compose([resize, T.PILToTensor()]))
+    assert images[:, 0].min() == 255 and images[:, 1:].max() == 0
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_presets_of_weights_run_in_the_core_to_the_last_bit(
+    packed: Path, torchvision: ModuleType, mode: str
+) -> None:
+    from torchvision.transforms._presets import ImageClassification
+
+    interpolation = torchvision.transforms.InterpolationMode(mode)
+    preset = ImageClassification(crop_size=24, resize_size=30, interpolation=interpolation)
+    loader = make_loader(packed, preset)
+    assert where(loader) == ["core"]
+    assert_same_as_compose(loader, preset)
+    larger = ImageClassification(crop_size=50, resize_size=30, mean=MEAN, std=STD)
+    assert_same_as_compose(make_loader(packed, larger), larger)
+
+
+def test_batches_of_one_have_the_sizes_that_a_dataloader_gives(
     packed: Path, torchvision: ModuleType
 ) -> None:
-    V = torchvision.transforms.v2
-    compose = V.Compose([V.ToImage(), V.Resize((24, 24), antialias=True)])
-    loader = make_loader(packed, compose)
-    assert "as on PIL images" in str(loader)
-    for batch in loader:
-        for image, row in zip(batch[0], batch.rows):
-            tensors = compose(picture(loader.dataset, int(row)))
-            assert (image.int() - tensors.int()).abs().max() <= 1
-            pil = V.Resize((24, 24))(picture(loader.dataset, int(row)))
-            assert torch.equal(image, V.functional.pil_to_tensor(pil))
+    from penstock.torch import Loader
+
+    T = torchvision.transforms
+    for compose in (T.ToTensor(), T.Compose([T.Resize(30), T.ToTensor(), T.Normalize(MEAN, STD)])):
+        loader = Loader(packed, 1, transform=compose)
+        assert set(where(loader)) == {"core"}
+        assert_same_as_compose(loader, compose)
+
+
+def test_a_preset_that_the_core_cannot_do_stays_in_python(torchvision: ModuleType) -> None:
+    from torchvision.transforms._presets import ImageClassification
+
+    T = torchvision.transforms
+    nearest = ImageClassification(crop_size=8, interpolation=T.InterpolationMode.NEAREST)
+    preset = ImageClassification(crop_size=8)
+    for steps, why in (
+        ([nearest], "bilinear nor bicubic"),
+        ([T.PILToTensor(), preset], "not as on tensors"),
+        ([T.RandomHorizontalFlip(), preset], "crops once and first"),
+    ):
+        line = divide_transform(T.Compose(steps), (9, 9)).lines[-1]
+        assert line.where == "Python" and why in line.why
+    with pytest.raises(ValueError, match="leave ImageClassification"):
+        divide_transform([preset, Normalize()], (9, 9))
 
 
 def test_what_would_not_be_exact_is_left_to_python(torchvision: ModuleType) -> None:
@@ -198,7 +338,7 @@ def test_what_would_not_be_exact_is_left_to_python(torchvision: ModuleType) -> N
     cases = [
         ([crop, T.ColorJitter(hue=0.1)], 1, "hue"),
         ([T.RandomResizedCrop(20, interpolation=nearest)], 0, "bilinear"),
-        ([V.ToImage(), plain], 1, "antialias"),
+        ([V.ToImage(), plain], 1, "tensors"),
         ([v_crop, V.ToImage(), V.ColorJitter(0.4)], 2, "PIL"),
         ([v_crop, V.ToImage(), half], 2, "float32"),
         ([v_crop, V.ToImage(), V.ToDtype(torch.float32)], 2, "from 0 to 1"),

@@ -20,6 +20,7 @@ from penstock.cli.terminal import (
     say,
 )
 from penstock.formats.data_files import find_root
+from penstock.formats.limits import DEFAULT_MAX_FILE_SIZE
 from penstock.formats.names import printable
 from penstock.formats.webdataset import find_tars
 from penstock.pack.cut import DEFAULT_SHARD_SIZE
@@ -34,6 +35,20 @@ from penstock.pack.shrink import Shrink
 from penstock.read.dataset import Dataset, open_indexed
 
 _SHOWN = 10
+_MAX_FILE_SIZE = f"{DEFAULT_MAX_FILE_SIZE >> 30}GiB"
+
+PathColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of a listing with paths, or file names without suffix. Default: path."
+    ),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="Column of a listing with labels. Default: label.")
+]
+MaxFileSize = Annotated[
+    str, typer.Option(help="Largest file, record or video that is read; larger ones are rejected.")
+]
 
 
 class Order(str, Enum):
@@ -71,6 +86,9 @@ def pack(
     format: Annotated[
         Format | None, typer.Option(help="The layout of SRC, if it is not to be found out.")
     ] = None,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
+    max_file_size: MaxFileSize = _MAX_FILE_SIZE,
     shard_size: Annotated[
         str, typer.Option(help="Size of a shard, by the bytes in the source.")
     ] = f"{DEFAULT_SHARD_SIZE >> 20}MiB",
@@ -128,6 +146,9 @@ def pack(
             dst,
             listing=listing,
             format=format.value if format else None,
+            path_column=path_column,
+            label_column=label_column,
+            max_file_size=parse_size(max_file_size),
             shard_size=parse_size(shard_size),
             order=order.value,
             seed=seed,
@@ -211,6 +232,9 @@ def index(
     format: Annotated[
         Format | None, typer.Option(help="The layout of PATH, if it is not to be found out.")
     ] = None,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
+    max_file_size: MaxFileSize = _MAX_FILE_SIZE,
     on_error: Annotated[
         OnError, typer.Option(help="What to do with samples that cannot be read.")
     ] = OnError.stop,
@@ -222,6 +246,9 @@ def index(
         manifest = index_dataset(
             path,
             format=format.value if format else None,
+            path_column=path_column,
+            label_column=label_column,
+            max_file_size=parse_size(max_file_size),
             out=out,
             on_error=on_error.value,
             workers=workers,

@@ -1,7 +1,7 @@
 """Arrow files with images in a column, as Hugging Face's `save_to_disk` writes them (see `columnar`).
 
 Streams and files in Arrow's IPC format, mapped into memory: opening reads the offsets of the rows, and
-reading touches a row's bytes and no more.
+reading touches a row's bytes and no more. Compressed ones are unpacked into memory, up to the limit of a file.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.arrow_unpacked import measure_unpacked
+from penstock.formats.beside import check_beside
 from penstock.formats.columnar import (
     RowSource,
     find_layout,
@@ -24,9 +27,12 @@ from penstock.formats.columnar import (
     number_labels,
 )
 from penstock.formats.data_files import find_files, find_stems, has_suffix
+from penstock.formats.limits import blame_file, check_size, read_file
+from penstock.formats.pread import open_regular
 from penstock.sample import Sample
 
 DATASET_DICT = "dataset_dict.json"  # of a folder of splits
+_LOOKED_AT = 8
 _STATE = "state.json"  # in which `save_to_disk` names its files
 
 
@@ -40,11 +46,18 @@ class ArrowSource(RowSource):
     def read(self, i: int) -> Sample:
         """The images of a row, and what its other columns say."""
         path, size, mtime = self.states[int(np.searchsorted(self.ends, i, side="right"))]
-        info = os.stat(path)
+        with blame_file(path):
+            info = os.stat(path)
         # A mapped file that became shorter would end the process when it is touched.
         if (info.st_size, info.st_mtime_ns) != (size, mtime):
             raise SourceChangedError(f"{path}: changed after it was opened")
-        return self.make_sample(i, {n: self.table[n][i].as_py() for n in self.layout.images})
+        images = {name: self.table[name][i] for name in self.layout.images}
+        self.check_cells(images.values())
+        try:
+            values = {name: value.as_py() for name, value in images.items()}
+        except UnicodeDecodeError:  # in the name of a field beside the bytes
+            raise SourceError(f"{path}: a name in it is not UTF-8") from None
+        return self.make_sample(i, values, path.parent)
 
 
 def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
@@ -72,6 +85,8 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
         raise SourceError(f"{path}: {error}") from None
     labels, classes = number_labels(path, layout, table)
     paths = find_path_column(table.schema, layout)
+    if paths is not None:
+        _check_paths(path, files[0].parent, table[paths])
     names, keys = name_rows(None if paths is None else table[paths], stems)
     size = sum(state[1] for state in states) // table.num_rows + 1
     mtimes = np.repeat([state[2] for state in states], [t.num_rows for t in tables])
@@ -87,6 +102,13 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
         labels=labels,
         classes=classes,
     )
+
+
+def _check_paths(path: Path, folder: Path, images: pa.ChunkedArray) -> None:
+    """Raise SourceError once, not for every row, where there are only paths and no files."""
+    if pc.struct_field(images, "bytes").null_count == len(images):
+        found = pc.struct_field(images.slice(0, _LOOKED_AT), "path").to_pylist()
+        check_beside(path, [(folder, name) for name in found if name])
 
 
 def _find_files(path: Path) -> list[Path]:
@@ -115,7 +137,7 @@ def _list_arrow_files(folder: Path) -> Iterator[Path]:
 def _read_state(path: Path) -> list[str]:
     """The data files that a `state.json` names, if it does."""
     try:
-        state = json.loads(path.read_bytes())
+        state = json.loads(read_file(path))
         names = [entry["filename"] for entry in state.get("_data_files") or ()]
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{path}: not as `save_to_disk` writes it: {error!r:.100}") from None
@@ -136,7 +158,10 @@ def _read_state(path: Path) -> list[str]:
 def _map_table(path: Path) -> pa.Table:
     """The table in a file, which is checked so that no offset in it leads outside its buffers."""
     try:
+        os.close(open_regular(path))  # Arrow would wait for a pipe
         source = pa.memory_map(os.fspath(path))
+        check_size(measure_unpacked(source))
+        source.seek(0)
         try:
             reader = pa.ipc.open_stream(source)
         except pa.ArrowInvalid:
@@ -144,6 +169,10 @@ def _map_table(path: Path) -> pa.Table:
             reader = pa.ipc.open_file(source)
         table = reader.read_all()
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror or error!s:.200}") from None
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+    except (pa.ArrowException, ValueError) as error:
         raise SourceError(f"{path}: not a readable Arrow file: {error!s:.200}") from None
     return table

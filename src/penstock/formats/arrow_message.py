@@ -21,6 +21,7 @@ _TYPES = {
     1: "null", 2: "int", 3: "float", 4: "binary", 5: "text", 6: "bool", 12: "list", 13: "struct",
     14: "union", 19: "large binary", 20: "large text", 21: "large list",
 }  # fmt: skip
+_DATE = 8
 _VERSION_5 = 4  # of the metadata: unions have no validity bitmap any more
 
 
@@ -53,10 +54,14 @@ class Message(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A field with its data: how many values, and its buffers without the validity bitmap."""
+    """A field with its data: how many values, and its buffers.
+
+    `validity` is the bitmap of the values that are not null; it is empty where none is null.
+    """
 
     field: Field
     length: int
+    validity: bytes
     buffers: tuple[bytes, ...]
     children: tuple[Column, ...]
 
@@ -86,7 +91,7 @@ def read_tensor(data: bytes, start: int) -> tuple[Tensor, int]:
     message = _read_message(data, start)
     if message.kind != _TENSOR:
         raise SourceError("an Arrow message that is not a tensor")
-    table = _Table(message.metadata, message.header)
+    table = FlatTable(message.metadata, message.header)
     kind = _TYPES.get(table.number(0, "<B"), "")
     width, signed = _number_type(kind, table.table(1))
     dims = table.tables(2)
@@ -108,7 +113,7 @@ def _check_strides(shape: tuple[int, ...], strides: list[int], width: int) -> No
         raise SourceError(f"an Arrow tensor of shape {shape!r:.60} with strides {strides!r:.60}")
 
 
-class _Table:
+class FlatTable:
     """A FlatBuffers table. Fields that are absent read as 0, None or nothing."""
 
     def __init__(self, data: bytes, position: int) -> None:
@@ -133,9 +138,9 @@ class _Table:
         place = self._place(field)
         return 0 if place is None else self._read(place, layout)
 
-    def table(self, field: int) -> _Table | None:
+    def table(self, field: int) -> FlatTable | None:
         place = self._place(field)
-        return None if place is None else _Table(self._data, place + self._read(place, "<I"))
+        return None if place is None else FlatTable(self._data, place + self._read(place, "<I"))
 
     def position(self, field: int) -> int:
         """Where the table of `field` begins."""
@@ -166,12 +171,12 @@ class _Table:
         start, count = self._vector(field, width)
         return list(struct.iter_unpack(layout, self._data[start : start + count * width]))
 
-    def tables(self, field: int) -> list[_Table]:
+    def tables(self, field: int) -> list[FlatTable]:
         start, count = self._vector(field, 4)
         if count > _MAX_FIELDS:
             raise SourceError(f"an Arrow schema with {count} fields")
         places = range(start, start + 4 * count, 4)
-        return [_Table(self._data, place + self._read(place, "<I")) for place in places]
+        return [FlatTable(self._data, place + self._read(place, "<I")) for place in places]
 
     def text(self, field: int) -> str:
         start, count = self._vector(field, 1)
@@ -187,7 +192,7 @@ def _read_message(data: bytes, start: int) -> Message:
     if not 8 <= size <= len(data) - start:
         raise SourceError(f"a damaged Arrow stream: a message of {size} bytes")
     metadata = data[start : start + size]
-    table = _Table(metadata, int.from_bytes(metadata[:4], "little"))
+    table = FlatTable(metadata, int.from_bytes(metadata[:4], "little"))
     length = table.number(3, "<q")
     body = start + size
     if not 0 <= length <= len(data) - body:
@@ -206,19 +211,20 @@ def _read_message(data: bytes, start: int) -> Message:
 def _read_schema(metadata: bytes, header: int) -> tuple[Field, ...]:
     """The fields. Kept, as the samples of a data set mostly have the same schema to the byte."""
     budget = iter(range(_MAX_FIELDS))
-    table = _Table(metadata, header)
+    table = FlatTable(metadata, header)
     if table.number(0, "<h"):
         raise SourceError("an Arrow stream in big-endian order")
     return tuple(_read_field(field, budget, 0) for field in table.tables(1))
 
 
-def _read_field(table: _Table, budget: Iterator[int], depth: int) -> Field:
+def _read_field(table: FlatTable, budget: Iterator[int], depth: int) -> Field:
     code = table.number(2, "<B")
     kind = _TYPES.get(code)
     if next(budget, None) is None or depth > _MAX_DEPTH:
         raise SourceError("an Arrow schema with too many fields")
     if kind is None or table.table(4) is not None:
-        raise SourceError(f"an Arrow field of type {code}, which pyarrow.serialize never wrote")
+        what = "a date" if code == _DATE else f"an Arrow field of type {code}"
+        raise SourceError(f"a pyarrow blob with {what}: it is not read")
     width, signed = _number_type(kind, table.table(3)) if kind in ("int", "float") else (0, True)
     if kind == "union":
         mode = table.table(3)
@@ -230,7 +236,7 @@ def _read_field(table: _Table, budget: Iterator[int], depth: int) -> Field:
     return Field(table.text(0), kind, children, width, signed)
 
 
-def _number_type(kind: str, table: _Table | None) -> tuple[int, bool]:
+def _number_type(kind: str, table: FlatTable | None) -> tuple[int, bool]:
     """(width in bytes, signed) of an integer or floating-point type."""
     if table is None or kind not in ("int", "float"):
         raise SourceError("an Arrow number without a type")
@@ -244,10 +250,10 @@ def _number_type(kind: str, table: _Table | None) -> tuple[int, bool]:
 
 def _bind(fields: tuple[Field, ...], batch: Message) -> Column:
     """Hands the lengths and buffers of a batch to the fields, which have them in depth-first order."""
-    table = _Table(batch.metadata, batch.header)
+    table = FlatTable(batch.metadata, batch.header)
     if table.table(3) is not None:
         raise SourceError("a compressed Arrow batch, which pyarrow.serialize never wrote")
-    lengths = [length for length, _ in table.structs(1, "<qq")]
+    lengths = table.structs(1, "<qq")
     places = table.structs(2, "<qq")
     old = batch.version < _VERSION_5
     expected, nulls = _count_buffers(fields[0], old)
@@ -271,24 +277,26 @@ def _count_buffers(field: Field, old: bool) -> tuple[int, int]:
 
 @dataclass
 class _Parts:
-    lengths: Iterator[int]
+    lengths: Iterator[tuple[int, ...]]
     places: Iterator[tuple[int, ...]]
     body: bytes
     old: bool
     null_bitmap: bool
 
     def take(self, field: Field) -> Column:
-        length = next(self.lengths, -1)
+        length, nulls = next(self.lengths, (-1, 0))
         if length < 0:
             raise SourceError("a damaged Arrow batch: a field without a length")
         if field.kind == "null":
             bitmap = self.null_bitmap
         else:
             bitmap = field.kind != "union" or self.old
-        if bitmap:
-            self._buffer()
+        validity = self._buffer() if bitmap else b""
+        if nulls and not validity and field.kind != "null":
+            raise SourceError(f"a damaged Arrow batch: {nulls} nulls, but no bitmap of them")
         buffers = tuple(self._buffer() for _ in range(field.buffers))
-        return Column(field, length, buffers, tuple(self.take(child) for child in field.children))
+        children = tuple(self.take(child) for child in field.children)
+        return Column(field, length, validity, buffers, children)
 
     def _buffer(self) -> bytes:
         place = next(self.places, None)

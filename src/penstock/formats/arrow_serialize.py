@@ -2,8 +2,13 @@
 
 A blob is a header of counts (8 bytes up to pyarrow 0.11, 16 since), an Arrow stream of one batch with
 one dense-union column, and the arrays as tensor messages, each at a multiple of 64 bytes. A union's
-type code is the number of its child. Since 0.12 the name of a child says what it stands for; before,
-lists, tuples and dicts are structs with one field of that name, and arrays are called `tensor`.
+type code is the position of its child. What a child stands for, and what None is, differ by era:
+
+  0.11, 0.12    a list, tuple, dict or set is a struct with one field of that name; arrays are called
+                `tensor` or `ndarray`, buffers `buffer`; None is a null of the union
+  0.13 to 0.17  the name of a child is its type number, without one for None; None is a null of the union
+  1.0 to 11     every union begins with the child `0` of nulls, for None; the other numbers are one higher
+
 Objects of the user's own, which pyarrow would unpickle, are refused by name.
 """
 
@@ -15,10 +20,12 @@ from typing import Any
 
 from penstock.errors import SourceError
 from penstock.formats.arrays import build_array, parse_dtype
-from penstock.formats.arrow_message import Column, Tensor, read_column, read_tensor
+from penstock.formats.arrow_message import Column, Field, Tensor, read_column, read_tensor
 
+_DICT = "11"
 _TENSORS = frozenset({"tensor", "ndarray", "14", "15"})
-_REFUSED = {"13": "a set", "16": "a buffer", "17": "a sparse tensor", "9": "a date"}
+_REFUSED = {"buffer": "a buffer", "9": "a date", "13": "a set", "16": "a buffer"}
+_REFUSED |= dict.fromkeys(("17", "18", "19", "20"), "a sparse tensor")
 _MAX_TENSORS = 10_000
 _PAIR = ["keys", "vals"]
 _SHARING = 4  # how many times its own size a blob may unfold into
@@ -55,21 +62,26 @@ class _Decoder:
     budget: int
     tensors: list[Tensor] = field(default_factory=list)
 
-    def value(self, column: Column, i: int) -> Any:
-        """Value `i` of a column; indices are bounded here, whatever the offsets say."""
+    def value(self, column: Column, i: int, type_: str = "") -> Any:
+        """Return value `i` of a column; indices are bounded here, whatever the offsets say.
+
+        `type_` is what a union says of its child, in the numbers of pyarrow 1.0.
+        """
         self._spend(1)
         if not 0 <= i < column.length:
             raise SourceError(f"a damaged pyarrow blob: value {i} of {column.length}")
-        name, kind = column.field.name, column.field.kind
-        if name in _REFUSED and kind != "union":
-            raise SourceError(f"a pyarrow blob with {_REFUSED[name]}: it is not read")
+        if type_ in _REFUSED:
+            raise SourceError(f"a pyarrow blob with {_REFUSED[type_]}: it is not read")
+        if column.validity and not _bit(column.validity, i):
+            return None
+        kind = column.field.kind
         if kind == "union":
             return self._union(column, i)
         if "list" in kind:
-            return self._list(column, i)
+            return self._list(column, i, type_)
         if kind == "struct":
             return self._struct(column, i)
-        if kind == "int" and name in _TENSORS:
+        if kind == "int" and type_ in _TENSORS:
             return self._array(_number(column, i))
         leaf = _leaf(column, i)
         if isinstance(leaf, (bytes, str)):
@@ -86,19 +98,21 @@ class _Decoder:
         offset = _integer(column.buffers[1], 4, i)
         if not 0 <= code < len(column.children):
             raise SourceError(f"a damaged pyarrow blob: type {code} of {len(column.children)}")
-        return self.value(column.children[code], offset)
+        return self.value(column.children[code], offset, _find_type(column.field, code))
 
-    def _list(self, column: Column, i: int) -> Any:
+    def _list(self, column: Column, i: int, type_: str) -> Any:
         width = 8 if column.field.kind == "large list" else 4
         start, stop = (_integer(column.buffers[0], width, k) for k in (i, i + 1))
         child = column.children[0]
         if not 0 <= start <= stop <= child.length:
             raise SourceError(f"a damaged pyarrow blob: items {start} to {stop} of {child.length}")
-        if child.field.kind == "struct" and [c.field.name for c in child.children] == _PAIR:
+        if child.field.kind == "struct" and (type_ == _DICT or _names(child) == _PAIR):
             return self._dict(child, range(start, stop))
         return [self.value(child, k) for k in range(start, stop)]
 
     def _dict(self, pairs: Column, rows: range) -> dict[Any, Any]:
+        if len(pairs.children) != 2:
+            raise SourceError(f"a damaged pyarrow blob: a dict of {len(pairs.children)} parts")
         keys, values = pairs.children
         result: dict[Any, Any] = {}
         for row in rows:
@@ -113,7 +127,7 @@ class _Decoder:
 
     def _struct(self, column: Column, i: int) -> Any:
         """In old blobs: a list, tuple or dict is the only field of a struct."""
-        names = [child.field.name for child in column.children]
+        names = _names(column)
         if names not in (["list"], ["tuple"], ["dict"]):
             raise SourceError(f"a pyarrow blob with a {'/'.join(names)!s:.40}: it is not read")
         return self.value(column.children[0], i)
@@ -128,6 +142,17 @@ class _Decoder:
         tensor = self.tensors[index]
         self._spend(len(tensor.data))
         return build_array(parse_dtype(tensor.code), tensor.shape, _exact(tensor))
+
+
+def _find_type(union: Field, code: int) -> str:
+    """Return what child `code` of a union stands for: its name, with numbers as pyarrow 1.0 has them."""
+    first, name = union.children[0], union.children[code].name
+    has_none = (first.name, first.kind) == ("0", "null")
+    return name if has_none or not name.isdecimal() else str(int(name) + 1)
+
+
+def _names(column: Column) -> list[str]:
+    return [child.field.name for child in column.children]
 
 
 def _exact(tensor: Tensor) -> bytes:
@@ -151,6 +176,10 @@ def _integer(buffer: bytes, width: int, i: int, signed: bool = True) -> int:
     return int.from_bytes(buffer[i * width : (i + 1) * width], "little", signed=signed)
 
 
+def _bit(buffer: bytes, i: int) -> bool:
+    return bool(_integer(buffer, 1, i // 8, signed=False) >> i % 8 & 1)
+
+
 def _number(column: Column, i: int) -> int:
     return _integer(column.buffers[0], column.field.width, i, column.field.signed)
 
@@ -166,7 +195,7 @@ def _leaf(column: Column, i: int) -> Any:
         raw = _integer(column.buffers[0], width, i, signed=False).to_bytes(width, "little")
         return struct.unpack({2: "<e", 4: "<f", 8: "<d"}[width], raw)[0]
     if kind == "bool":
-        return bool(_integer(column.buffers[0], 1, i // 8, signed=False) >> i % 8 & 1)
+        return _bit(column.buffers[0], i)
     width = 8 if kind.startswith("large") else 4
     start, stop = (_integer(column.buffers[0], width, k) for k in (i, i + 1))
     if not 0 <= start <= stop <= len(column.buffers[1]):

@@ -8,16 +8,12 @@ from pathlib import Path
 
 from penstock.errors import SourceError
 from penstock.formats.files import is_image_name
-from penstock.formats.folder import holds_images
-from penstock.formats.names import some_names
+from penstock.formats.folder import ANNOTATIONS, holds_images
+from penstock.formats.names import printable, some_names
 from penstock.formats.splits import find_split
 
 _IMAGES = {"image", "images", "img", "imgs", "jpeg", "jpegs", "jpegimages", "jpg", "leftimg8bit"}
-_ANNOTATIONS = {
-    "annotation", "annotations", "annots", "ground_truth", "groundtruth", "gt", "gtcoarse", "gtfine", "label", "labels",
-    "mask", "masks", "segmentation", "segmentationclass", "segmentationobject", "segmentations", "trimaps",
-}  # fmt: skip
-_CONTAINERS = _IMAGES | _ANNOTATIONS
+_CONTAINERS = _IMAGES | ANNOTATIONS
 
 
 def has_classes(path: Path, folders: Sequence[str]) -> bool:
@@ -41,11 +37,20 @@ def check_classes(path: Path, folders: Sequence[str]) -> None:
             f"the folder that has the classes, such as {path / min(folders, key=_rank)}, or a listing of path and label, or "
             "take them for classes with --format folder"
         )
-    if len(folders) == 1 and find_split(folders[0]) and _holds_classes(path / folders[0]):
-        raise SourceError(
-            f"{path}: {folders[0]} looks like a split that holds the classes: take {path / folders[0]}, or "
-            "take it for a class with --format folder"
-        )
+    if len(folders) == 1 and find_split(folders[0]):
+        raise _refuse_split(path, folders[0])
+
+
+def _refuse_split(path: Path, name: str) -> SourceError:
+    if _holds_classes(path / name):
+        what, without = "a split that holds the classes", ""
+    else:
+        what = "a split, and not like a class"
+        without = ", whose images have no labels unless a listing (--listing) gives them"
+    return SourceError(
+        f"{path}: {printable(name)} looks like {what}: take {path / name}{without}, or take it for a class "
+        "with --format folder"
+    )
 
 
 def _check_splits(path: Path, folders: Sequence[str]) -> None:
@@ -65,7 +70,7 @@ def _check_splits(path: Path, folders: Sequence[str]) -> None:
 def _rank(name: str) -> tuple[bool, bool, bool]:
     """The first is the likeliest to hold the classes."""
     lower = name.lower()
-    return lower not in _IMAGES, lower in _ANNOTATIONS, find_split(name) != "train"
+    return lower not in _IMAGES, lower in ANNOTATIONS, find_split(name) != "train"
 
 
 def _holds_classes(folder: Path) -> bool:

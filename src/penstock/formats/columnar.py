@@ -1,6 +1,7 @@
 """Tables with images in a column, as Hugging Face keeps them: which columns are what, and row to sample.
 
-An image column is one of encoded bytes, or of {bytes, path}. One such column is the field `jpg`,
+An image column is one of encoded bytes, or of {bytes, path}; where the bytes are null, the path is that of a
+file beside the table. One such column is the field `jpg`,
 `png`, ...; several have their column's name before it. `label` is a column of that name, or the only
 class label; its names come from the features that Hugging Face notes in the schema, or from text
 labels in sorted order. Other columns of numbers, text and times become columns of the index; nested ones
@@ -10,8 +11,9 @@ and binary ones are left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SourceError
+from penstock.formats.beside import read_beside
 from penstock.formats.datapoint import encode_component, join_field
 from penstock.formats.keys import make_keys
 from penstock.formats.labels import list_classes
+from penstock.formats.limits import check_size, current_limit
 from penstock.formats.names import unique_keys
 from penstock.sample import Sample
 
@@ -56,6 +60,7 @@ class RowSource:
     keys: Sequence[str]
     labels: pa.ChunkedArray | None
     classes: Sequence[str] | None
+    max_file_size: int = field(default_factory=current_limit, kw_only=True)
 
     @property
     def columns(self) -> pa.Schema:
@@ -65,21 +70,35 @@ class RowSource:
     def ignored(self) -> Sequence[str]:
         return self.layout.ignored
 
-    def make_sample(self, i: int, images: Mapping[str, object]) -> Sample:
-        """The images of a row with what its other columns say."""
+    def check_cells(self, images: Iterable[pa.Scalar]) -> None:
+        """Raise SourceError if the images of a row are too large to be copied into memory."""
+        check_size(sum(map(measure_image, images)), self.max_file_size)
+
+    def make_sample(self, i: int, images: Mapping[str, object], folder: Path) -> Sample:
+        """Return the images of a row, those without bytes from `folder`, with what its other columns say."""
         label = None if self.labels is None else self.labels[i].as_py()
         try:
             columns = {name: _take_value(self.table[name][i]) for name in self.columns.names}
         except (ValueError, OverflowError) as error:  # a time or zone that Python does not have
             raise SourceError(f"a column cannot be read: {error!s:.100}") from None
+        images = {name: self._find_bytes(value, folder) for name, value in images.items()}
         return Sample(self.keys[i], _make_fields(images), label, columns)
+
+    def _find_bytes(self, value: object, folder: Path) -> object:
+        """Return the bytes of an image, None if it has none; those of a file where there is only a path."""
+        if not isinstance(value, dict):
+            return value
+        data, path = value.get("bytes"), value.get("path")
+        if data is None and isinstance(path, str) and path:
+            return read_beside(folder, path, self.max_file_size)
+        return data
 
 
 def find_layout(schema: pa.Schema) -> Layout:
     """Sorts the columns. SourceError if none can hold images."""
     features = _read_features(schema)
-    named = [n for n, f in features.items() if f.get("_type") == "Image" and n in schema.names]
-    images = named or [f.name for f in schema if _is_bytes(f.type) or _is_struct(f.type)]
+    possible = [f.name for f in schema if _is_bytes(f.type) or _is_struct(f.type)]
+    images = [n for n in possible if features.get(n, {}).get("_type") == "Image"] or possible
     if not images:
         raise SourceError(f"no column of encoded images among {schema.names!s:.200}")
     classes = [
@@ -207,15 +226,17 @@ def name_rows(images: pa.ChunkedArray | None, stems: Sequence[str]) -> tuple[lis
     return list(stems), make_keys(stems)
 
 
+def measure_image(value: pa.Scalar) -> int:
+    """Return the bytes of an image that is bytes or {bytes, path}, without a copy; 0 of null."""
+    if value.is_valid and pa.types.is_struct(value.type):
+        value = value["bytes"]
+    return value.as_buffer().size if value.is_valid else 0
+
+
 def _make_fields(images: Mapping[str, object]) -> dict[str, bytes]:
-    """The fields of a row whose images are bytes or {bytes, path}; those that are null are left out."""
+    """Return the fields of a row by the bytes of its images; those that are null are left out."""
     fields: dict[str, bytes] = {}
-    for name, value in images.items():
-        data = value.get("bytes") if isinstance(value, dict) else value
-        if data is None and isinstance(value, dict) and value.get("path"):
-            raise SourceError(
-                f"{name} is only the path {value['path']!r:.80}; its bytes are elsewhere"
-            )
+    for name, data in images.items():
         if isinstance(data, bytes):
             kind, data = encode_component(data)
             if kind == "bin" and len(images) == 1:

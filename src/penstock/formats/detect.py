@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,13 +18,15 @@ from penstock.formats.files import ImageFiles, is_file, is_folder, is_hidden, is
 from penstock.formats.folder import MANIFEST, open_folder, walk_files
 from penstock.formats.frames import has_frames, is_frame_listing, open_frames
 from penstock.formats.gulp import open_gulp
+from penstock.formats.limits import DEFAULT_MAX_FILE_SIZE, blame_file, limit_file_size
 from penstock.formats.listing import SUFFIXES as LISTING_SUFFIXES
 from penstock.formats.listing import open_listing
-from penstock.formats.listing_head import names_images
+from penstock.formats.listing_head import has_columns, names_images
 from penstock.formats.lmdb import DATA_FILE, open_lmdb
 from penstock.formats.lmdb_pages import MAGIC, scan_lmdb
 from penstock.formats.names import printable, some_names
 from penstock.formats.parquet import open_parquet
+from penstock.formats.pread import open_regular
 from penstock.formats.source import Source
 from penstock.formats.tfrecord import is_tfrecord, open_tfrecord
 from penstock.formats.unfinished import check_finished
@@ -44,6 +47,7 @@ OPENERS: dict[str, Callable[[str | os.PathLike[str]], Source]] = {
 }
 """How each layout is opened, by the name that `--format` takes."""
 
+_log = logging.getLogger("penstock")
 _LOOKED_AT = 8
 _WALKED = 100_000  # files, in well under a second
 _WALKED_ON = 10_000  # when there are images: a table lies among few files, if at all
@@ -54,22 +58,53 @@ def open_source(
     *,
     listing: str | os.PathLike[str] | None = None,
     format: str | None = None,
+    path_column: str | None = None,
+    label_column: str | None = None,
+    max_file_size: int = DEFAULT_MAX_FILE_SIZE,
 ) -> Source:
-    """The source at `path`, in any layout that we know, found by its content unless `format` names it.
+    """Open the source at `path`, in any layout that we know.
 
-    `listing` is a CSV or JSON Lines file that says which images, or folders of frames, below `path`
-    belong to the data set.
+    Args:
+        path: A file, a folder, or a pattern of files.
+        listing: A CSV or JSON Lines file that says which images, or folders of frames, below `path`
+            belong to the dataset.
+        format: The layout. Default: found by what is in the files.
+        path_column: The column of a listing that has the paths, or file names without their suffix.
+        label_column: The column of a listing that has the labels.
+        max_file_size: The largest file, record or video that is read, in bytes.
+
+    Raises:
+        SourceError: There is no such source, or it cannot be read.
 
         open_source("ILSVRC-train.lmdb").read(0)
     """
     if format is not None and format not in OPENERS:
         raise ValueError(f"format is {format!r}; it must be one of {', '.join(OPENERS)}")
     path = Path(path).absolute()  # not abspath, which takes `link/..` wrongly
-    check_finished(path)
-    if listing is not None:
-        listing = Path(listing).absolute()
-        frames = format == "frames" or (format is None and is_frame_listing(listing))
-        return (open_frames if frames else open_listing)(listing, root=path)
+    listing = None if listing is None else Path(listing).absolute()
+    given = {"path_column": path_column, "label_column": label_column}
+    columns = {name: column for name, column in given.items() if column is not None}
+    if columns and format not in (None, "listing"):
+        raise ValueError(f"{' and '.join(columns)} are of a listing; format is {format!r}")
+    with limit_file_size(max_file_size), blame_file(path):
+        check_finished(path)
+        if columns:
+            return _open_columns(path, listing, columns)
+        if listing is not None:
+            frames = format == "frames" or (format is None and is_frame_listing(listing))
+            return (open_frames if frames else open_listing)(listing, root=path)
+        return _open_found(path, format)
+
+
+def _open_columns(path: Path, listing: Path | None, columns: Mapping[str, str]) -> Source:
+    """Open a listing whose columns are given: at `path`, in it, or beside it."""
+    if listing is not None or not path.is_dir():
+        return open_listing(listing or path, path if listing else None, **columns)
+    place = _find_listing(path, list(columns.values()))
+    return _name_unlisted(open_listing(place, **columns), path, place.name)
+
+
+def _open_found(path: Path, format: str | None) -> Source:
     name, place = (format, path) if format is not None else find_format(path)
     if format in ("frames", "listing") and path.is_dir():
         place = _find_listing(path)
@@ -78,7 +113,7 @@ def open_source(
         if format is None and isinstance(source, WebDatasetSource):
             check_no_classes(path, source.tar_names)
         if name == "listing" and path.is_dir():
-            return _name_unlisted(source, path)
+            return _name_unlisted(source, path, Path(place).name)
         return source
     except SourceError as error:
         if format is not None or place == path:
@@ -89,8 +124,13 @@ def open_source(
 
 
 def find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[str]]:
-    """(format, path to open) of what lies at `path`: a listing may be the only file of a folder."""
-    check_finished(path)
+    """Return the format and the path to open of what lies at `path`: a listing may be in a folder."""
+    with blame_file(path):
+        check_finished(path)
+        return _find_format(path)
+
+
+def _find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[str]]:
     if is_pattern(path):
         return _look_at_matches(path), path
     path = Path(path)
@@ -120,7 +160,7 @@ def _look_at_matches(pattern: str | os.PathLike[str]) -> str:
 
 
 def _look_at_file(path: Path) -> str | None:
-    with open(path, "rb") as file:
+    with open(open_regular(path), "rb") as file:
         head = file.read(512)
     if head[16:20] == MAGIC.to_bytes(4, "little"):
         return _which_lmdb(path)
@@ -140,12 +180,12 @@ def _look_at_file(path: Path) -> str | None:
 def _which_lmdb(path: Path) -> str:
     """Databases differ by their keys; one that cannot be read is left to its opener to refuse."""
     try:
-        fd = os.open(path / DATA_FILE if path.is_dir() else path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path / DATA_FILE if path.is_dir() else path)
     except OSError:
         return "lmdb"
     try:
         keys = [entry.key for entry, _ in zip(scan_lmdb(fd), range(64), strict=False)]
-    except SourceError:
+    except (OSError, SourceError):
         return "lmdb"
     finally:
         os.close(fd)
@@ -217,8 +257,8 @@ def _look_at_listings(path: Path, names: list[str], folders: list[str]) -> tuple
     listings = [name for name in names if has_suffix(name, LISTING_SUFFIXES)]
     if any(is_frame_listing(path / name) and has_frames(path / name) for name in listings):
         return "frames", path / _only(path, listings, "listings")
-    if folders:
-        listings = [name for name in listings if names_images(path / name)]
+    naming = [name for name in listings if names_images(path / name)]
+    listings = naming if folders or naming else listings
     if not listings:
         return None
     only = _only(path, listings, "listings")
@@ -241,19 +281,30 @@ def _has_tfrecords(path: Path, names: list[str]) -> bool:
     return any(is_tfrecord(path / name) for name in others[:_LOOKED_AT])
 
 
-def _name_unlisted(source: Source, path: Path) -> Source:
-    """The source of a folder's listing, with the images that it leaves out in `ignored`."""
+def _name_unlisted(source: Source, path: Path, taken: str) -> Source:
+    """Return the source of a folder's listing, with what it leaves out in `ignored`: images and other listings."""
     assert isinstance(source, ImageFiles)
     listed = set(source.names)
     names = (name for name, _ in walk_files(path, strict=False) if is_image_name(name))
-    return replace(source, ignored=sorted(name for name in names if name not in listed))
+    unlisted = sorted(name for name in names if name not in listed)
+    others = [f"{name} (another listing)" for name in _list_listings(path) if name != taken]
+    if others:
+        _log.warning("%s: %s is its listing; others are there: %s", path, taken, some_names(others))
+    return replace(source, ignored=[*others, *unlisted])
 
 
-def _find_listing(path: Path) -> Path:
+def _list_listings(path: Path) -> list[str]:
     shown = [p.name for p in path.iterdir() if not is_hidden(p.name)]
-    names = [name for name in shown if has_suffix(name, LISTING_SUFFIXES)]
+    return sorted(name for name in shown if has_suffix(name, LISTING_SUFFIXES))
+
+
+def _find_listing(path: Path, columns: Sequence[str] = ()) -> Path:
+    """Return the only listing in a folder; of several, the one that has the columns."""
+    names = _list_listings(path)
     if not names:
         raise SourceError(f"{path}: no listing ({', '.join(LISTING_SUFFIXES)}) in it")
+    if columns and len(names) > 1:
+        names = [name for name in names if has_columns(path / name, columns)] or names
     return path / _only(path, names, "listings")
 
 

@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceChangedError, SourceError
+from penstock.formats.limits import check_size, current_limit
 from penstock.formats.names import split_path, unique_keys
+from penstock.formats.pread import open_regular, pread_all
 from penstock.sample import IMAGE_FIELDS, Sample, field_name
 
 UNREADABLE = -1
@@ -70,6 +72,7 @@ class ImageFiles:
     columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
     rows: Sequence[Mapping[str, Any]] = ()
     ignored: Sequence[str] = ()
+    max_file_size: int = field(default_factory=current_limit)
     keys: Sequence[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,38 +107,48 @@ class ImageFiles:
         )
 
     def _read_file(self, i: int) -> bytes:
+        if self.mtimes[i] == MISSING:
+            raise SourceError(f"no such file below {self.root}")
+        size = int(self.sizes[i])
+        check_size(size, self.max_file_size)
         try:
-            with open(self.root / self.names[i], "rb", buffering=0) as file:
-                info = os.fstat(file.fileno())
-                data = file.readall()
+            fd = open_regular(self.root / self.names[i])
+            try:
+                info = os.fstat(fd)
+                data = pread_all(fd, size, 0) if info.st_size == size else b""
+            finally:
+                os.close(fd)
         except FileNotFoundError:
-            if self.mtimes[i] == MISSING:
-                raise SourceError(f"no such file below {self.root}") from None
             if self.mtimes[i] == UNREADABLE:
                 raise SourceError("cannot be read: a link to nowhere") from None
             raise SourceChangedError("the file vanished after the source was listed") from None
         except OSError as error:
             raise SourceError(f"cannot be read: {error.strerror}") from None
-        if len(data) != self.sizes[i] or info.st_mtime_ns != self.mtimes[i]:
+        if (info.st_size, len(data), info.st_mtime_ns) != (size, size, self.mtimes[i]):
             raise SourceChangedError(
-                f"the file changed after the source was listed: {self.sizes[i]} bytes then, "
-                f"{len(data)} now"
+                f"the file changed after the source was listed: {size} bytes then, {info.st_size} now"
             )
         return data
 
 
 def stat_files(root: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(sizes, mtimes) of files, MISSING where there is none; what is no file is a SourceError."""
+    """Return sizes and mtimes of files, MISSING where there is no image file of this name.
+
+    Raises:
+        SourceError: A file cannot be looked at, or is not a regular file.
+    """
     sizes = np.empty(len(names), np.int64)
     mtimes = np.empty(len(names), np.int64)
     for i, name in enumerate(names):
+        sizes[i], mtimes[i] = 0, MISSING
+        if not is_image_name(name):
+            continue
         try:
             info = os.stat(root / name)
         except FileNotFoundError:
-            sizes[i], mtimes[i] = 0, MISSING
             continue
         except OSError as error:
-            raise SourceError(f"{root / name}: {error.strerror}") from None
+            raise SourceError(f"{root / name!s:.1000}: {error.strerror}") from None
         if not stat.S_ISREG(info.st_mode):
             raise SourceError(f"{root / name}: not a regular file")
         sizes[i], mtimes[i] = info.st_size, info.st_mtime_ns

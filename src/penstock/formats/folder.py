@@ -18,7 +18,13 @@ from penstock.formats.files import UNREADABLE, ImageFiles, is_folder, is_hidden,
 from penstock.sample import IMAGE_FIELDS
 
 MANIFEST = "penstock.json"
-"""Of a packed data set, or an index."""
+"""Of a packed dataset, or an index."""
+
+ANNOTATIONS = {
+    "annotation", "annotations", "annots", "ground_truth", "groundtruth", "gt", "gtcoarse", "gtfine", "label", "labels",
+    "mask", "masks", "segmentation", "segmentationclass", "segmentationobject", "segmentations", "trimaps",
+}  # fmt: skip
+"""What folders of annotations are called, in lower case."""
 
 
 def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
@@ -44,13 +50,23 @@ def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
 
 
 def _list_classes(root: Path, names: list[str]) -> list[str]:
-    """The top folders, if the images are in some of them. An index among them is no class without images."""
+    """Return the top folders, if images are in some of them.
+
+    A folder without images is an empty class, unless it is an index or holds annotations.
+    """
     full = {folder for folder, slash, _ in (name.partition("/") for name in names) if slash}
     if not full:
         return []
     folders = {e.name for e in os.scandir(root) if is_folder(e) and not is_hidden(e.name)}
-    empty = {name for name in folders - full if not (root / name / MANIFEST).exists()}
+    empty = {name for name in folders - full if not _holds_other_data(root / name)}
     return sorted(full | empty)
+
+
+def _holds_other_data(folder: Path) -> bool:
+    """Whether a folder without images is an index, or has files and the name of annotations."""
+    if (folder / MANIFEST).exists():
+        return True
+    return folder.name.lower() in ANNOTATIONS and any(walk_files(folder, strict=False))
 
 
 def holds_images(path: str | os.PathLike[str]) -> bool:

@@ -8,6 +8,7 @@ a name); an id with an empty label or none is unlabelled.
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 import shlex
@@ -24,8 +25,10 @@ from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.data_files import has_suffix
 from penstock.formats.files import is_image_name
 from penstock.formats.keys import make_keys
+from penstock.formats.limits import check_size, current_limit, read_file
 from penstock.formats.listing import PATH_COLUMNS
 from penstock.formats.names import is_below, printable
+from penstock.formats.pread import open_regular
 from penstock.formats.sniff import sniff_image
 from penstock.sample import Sample
 
@@ -40,7 +43,7 @@ def is_frame_listing(path: Path) -> bool:
     if not has_suffix(path.name, ".csv"):
         return False
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             line, second = file.readline(4096), file.readline(4096)
     except OSError:
         return False
@@ -51,7 +54,7 @@ def is_frame_listing(path: Path) -> bool:
 
 def has_frames(listing: Path) -> bool:
     """Whether one of the first ids has a folder of frames where `open_frames` looks for it."""
-    with open(listing, encoding="utf-8-sig", errors="replace") as file:
+    with open(open_regular(listing), encoding="utf-8-sig", errors="replace") as file:
         ids = [line.partition(";")[0].strip() for line in islice(file, 8)]
     roots = _list_roots(listing)
     return any(_is_video(root / name) for name in filter(is_below, ids) for root in roots)
@@ -74,6 +77,7 @@ class FramesSource:
     classes: Sequence[str] | None
     columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
     ignored: Sequence[str] = ()
+    max_file_size: int = field(default_factory=current_limit)
     keys: Sequence[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,13 +86,14 @@ class FramesSource:
     def read(self, i: int) -> Sample:
         """The frames of a video, one after the other."""
         folder = self.root / self.names[i]
+        check_size(int(self.sizes[i]), self.max_file_size)
         frames = []
         try:
             names, size, mtime = _list_frames(folder)
             if (size, mtime) != (self.sizes[i], self.mtimes[i]):
                 raise SourceChangedError("its frames changed after the source was listed")
             for name in names:
-                frames.append((folder / name).read_bytes())
+                frames.append(read_file(folder / name, self.max_file_size))
                 if sniff_image(frames[-1]) != "jpg":
                     raise SourceError(f"{printable(name)} is not a JPEG")
         except OSError as error:
@@ -122,7 +127,8 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
     rows: list[tuple[str, str | None]] = []
     seen: set[str] = set()
     try:
-        with open(listing, encoding="utf-8-sig", newline="") as file:
+        data = io.BytesIO(read_file(listing))
+        with io.TextIOWrapper(data, encoding="utf-8-sig", newline="") as file:
             for number, row in enumerate(csv.reader(file, delimiter=";", strict=True), 1):
                 if not row:
                     continue
@@ -139,7 +145,7 @@ def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
     except UnicodeDecodeError:
         raise SourceError(f"{listing}: not all UTF-8; save the file as UTF-8") from None
     except OSError as error:
-        raise SourceError(f"{listing}: {error}") from None
+        raise SourceError(f"{listing}: {error.strerror}") from None
     if not rows:
         raise SourceError(f"{listing}: lists no videos")
     return rows

@@ -3,7 +3,8 @@
 A video is one sample with the field `mjpg`, its frames in order. Where every id has exactly one frame
 it is a directory of images, with the field `jpg`. Chunks are read in the order of their names, as
 GulpIO reads them; ids must be unique. Labels are numbered by `label2idx.json`; without it, in sorted
-order. Other entries of an id's metadata become the column `meta`, as JSON.
+order. A number that no label has is the class `no-class-<k>`; labels that share a number are one class with
+both names (`a | b`). Other entries of an id's metadata become the column `meta`, as JSON.
 
 A frame that points outside its file spoils its video, not the others.
 """
@@ -23,6 +24,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.formats.keys import make_keys
+from penstock.formats.limits import blame_file, check_size, current_limit, read_file
 from penstock.formats.names import printable
 from penstock.formats.pread import open_unchanged, pread_all
 from penstock.formats.sniff import sniff_image
@@ -37,7 +39,8 @@ KNOWN = frozenset({"id", "label", "idx"})
 LABEL_LIMIT = 1 << 31
 """Labels are whole numbers below it."""
 
-_MAX_META = 1 << 30
+_MAX_CLASSES = 100_000  # names that numbers with gaps may need
+_SHARED = " | "
 _MAX_OVERLAP = 4  # videos may share frames, but not so that a file unfolds without end
 
 
@@ -76,6 +79,7 @@ class GulpSource:
     classes: Sequence[str] | None
     images: bool
     ignored: Sequence[str] = ()
+    max_file_size: int = field(default_factory=current_limit)
     columns: pa.Schema = field(init=False)
     names: Sequence[str] = field(init=False)
     keys: Sequence[str] = field(init=False)
@@ -148,6 +152,7 @@ class GulpSource:
         chunk = self.chunks[video.chunk]
         if video.problem is not None:
             raise SourceError(f"{chunk.meta.name}: {video.problem}")
+        check_size(int(video.frames[:, 1].sum()), self.max_file_size)
         frames = _read_places(chunk, video.frames)
         for k, frame in enumerate(frames):
             kind = sniff_image(frame)
@@ -170,9 +175,13 @@ def _read_exactly(chunk: Chunk, offset: int, size: int) -> bytes:
     """Bytes of a chunk that is checked to be the one that was opened."""
     fd = open_unchanged(chunk.data, chunk.size, chunk.mtime)
     try:
-        return pread_all(fd, size, offset)
+        with blame_file(chunk.data):
+            data = pread_all(fd, size, offset)
     finally:
         os.close(fd)
+    if len(data) < size:
+        raise SourceError(f"{chunk.data}: ends inside {size} bytes at {offset}")
+    return data
 
 
 def open_gulp(path: str | os.PathLike[str]) -> GulpSource:
@@ -192,6 +201,8 @@ def open_gulp(path: str | os.PathLike[str]) -> GulpSource:
     images = all(len(video.frames) == 1 for video in videos if video.problem is None)
     known = {LABELS, *(name for c in chunks for name in (c.data.name, c.meta.name))}
     ignored = sorted(e.name for e in os.scandir(root) if e.name not in known and e.is_file())
+    if numbers and classes is None:
+        ignored.append(f"names of classes in {LABELS} (numbers up to {max(numbers.values())})")
     return GulpSource(root, chunks, videos, numbers, classes, images, ignored)
 
 
@@ -236,10 +247,10 @@ def _read_chunk(chunk: Chunk, number: int) -> Iterator[Video]:
 
 def _read_json(path: Path) -> Any:
     try:
-        if path.stat().st_size > _MAX_META:
-            raise SourceError(f"{path}: too large for metadata")
-        return parse_json(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        return parse_json(read_file(path))
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}: not readable JSON: {error!s:.200}") from None
 
 
@@ -274,7 +285,7 @@ def _parse_frames(entry: object, size: int) -> tuple[np.ndarray, int]:
 
 
 def _read_labels(root: Path, videos: list[Video]) -> tuple[dict[str, int], list[str] | None]:
-    """(number of each label, class names); no names where numbers are shared or have gaps."""
+    """Return the number of each label, and the class names."""
     path = root / LABELS
     if not path.exists():
         classes = sorted({video.label for video in videos if video.label is not None})
@@ -284,6 +295,21 @@ def _read_labels(root: Path, videos: list[Video]) -> tuple[dict[str, int], list[
         type(n) is int and 0 <= n < LABEL_LIMIT for n in numbers.values()
     ):
         raise SourceError(f"{path}: not an object of labels and numbers")
-    by_number = {number: name for name, number in numbers.items()}
-    complete = sorted(numbers.values()) == list(range(len(numbers)))
-    return numbers, [by_number[k] for k in range(len(numbers))] if complete and numbers else None
+    return numbers, _name_classes(numbers)
+
+
+def _name_classes(numbers: Mapping[str, int]) -> list[str] | None:
+    """Return a name for every number up to the highest; None where there are too many, or not each its own."""
+    count = max(numbers.values(), default=-1) + 1
+    if not 0 < count <= max(_MAX_CLASSES, len(numbers)):
+        return None
+    sharing: list[list[str]] = [[] for _ in range(count)]
+    for name, number in numbers.items():
+        sharing[number].append(name)
+    classes = [_SHARED.join(names) if names else name_gap(k) for k, names in enumerate(sharing)]
+    return classes if len(set(classes)) == count else None
+
+
+def name_gap(number: int) -> str:
+    """Return what a number below the highest is called that no label has."""
+    return f"no-class-{number}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from PIL import Image, UnidentifiedImageError
@@ -10,15 +11,35 @@ from PIL import Image, UnidentifiedImageError
 from penstock.errors import SourceError
 from penstock.formats.pillow import blame_image
 
+DEEP_MODES = frozenset({"I;16", "I;16L", "I;16B", "I"})
+"""Pillow's modes of grey images with more than 8 bits, which `convert("RGB")` clips at 255."""
+_DEEP = "-16"
+
 
 class ImageHeader(NamedTuple):
     """`kind` is what decides who decodes it: `baseline` and `grey` are JPEGs for the native core;
     `progressive`, `arithmetic`, `lossless`, `12-bit` and `cmyk` are JPEGs for Pillow; every other
-    kind is the name of its format (`png`, `webp`, ...)."""
+    kind is the name of its format (`png`, `webp`, ...), followed by `-16` if it is grey with 16 bits per pixel."""
 
     kind: str
     height: int
     width: int
+
+
+def describe_deep(kinds: Mapping[str, int]) -> str | None:
+    """Say what becomes of the images with 16 bits per pixel, by how many images there are of each kind.
+
+    Returns:
+        A sentence for users; None if there are no such images.
+    """
+    count = sum(number for kind, number in kinds.items() if kind.endswith(_DEEP))
+    if not count:
+        return None
+    images = "1 image has" if count == 1 else f"{count} images have"
+    return (
+        f"{images} 16 bits per pixel, of which all levels above 255 become white, as in torchvision; "
+        "load with depth16='scale' to map them to 8 bits"
+    )
 
 
 def read_header(data: bytes) -> ImageHeader:
@@ -30,7 +51,9 @@ def read_header(data: bytes) -> ImageHeader:
     with blame_image("not an image"):
         try:
             with Image.open(io.BytesIO(data)) as image:
-                return ImageHeader((image.format or "unknown").lower(), image.height, image.width)
+                kind = (image.format or "unknown").lower()
+                deep = _DEEP if image.mode in DEEP_MODES else ""
+                return ImageHeader(kind + deep, image.height, image.width)
         except UnidentifiedImageError:
             raise SourceError(f"not an image: no known format begins with {data[:8]!r}") from None
 

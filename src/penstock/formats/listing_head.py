@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,35 @@ from penstock.formats.data_files import has_suffix
 from penstock.formats.files import is_image_name
 from penstock.formats.listing import PATH_COLUMNS
 from penstock.formats.names import is_below
+from penstock.formats.pread import open_regular
 
 _ROWS = 8
 _CHARACTERS = 1 << 20  # a line may be of any length
 
 
+def has_columns(listing: Path, names: Sequence[str]) -> bool:
+    """Whether the first row has all of these columns."""
+    row = next(iter(_read_rows(listing)), None)
+    return isinstance(row, dict) and all(name in row for name in names)
+
+
 def names_images(listing: Path) -> bool:
     """Whether one of the first rows has the path of an image that is there."""
+    return any(_is_image_below(listing.parent, row) for row in _read_rows(listing))
+
+
+def _read_rows(listing: Path) -> list[Any]:
+    """Return the first rows, as far as they can be read."""
+    rows: list[Any] = []
     try:
-        with open(listing, encoding="utf-8-sig", errors="replace", newline="") as file:
+        with open(
+            open_regular(listing), encoding="utf-8-sig", errors="replace", newline=""
+        ) as file:
             lines = file.read(_CHARACTERS).splitlines()
-        rows = islice(_parse_rows(listing.name, lines), _ROWS)
-        return any(_is_image_below(listing.parent, row) for row in rows)
+        rows.extend(islice(_parse_rows(listing.name, lines), _ROWS))
     except (OSError, ValueError, RecursionError, csv.Error):  # the last line may be cut
-        return False
+        pass
+    return rows
 
 
 def _parse_rows(name: str, lines: list[str]) -> Iterator[Any]:

@@ -6,6 +6,7 @@ an empty text is null and nothing else is; JSON has types of its own, which are 
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from penstock.errors import SourceError
+from penstock.formats.limits import read_file
 from penstock.formats.strict_json import parse_json
 
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
@@ -40,7 +42,7 @@ def read_csv(path: Path, delimiter: str) -> pa.Table:
 
 def _parse_csv(path: Path, delimiter: str) -> pa.Table:
     """All cells as bytes. A row of our own is read behind the last: an open quote would swallow it."""
-    data = path.read_bytes()
+    data = read_file(path)
     if b"\0" in data:
         raise SourceError(f"{path}: it has zero bytes, as UTF-16 does; save the file as UTF-8")
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
@@ -113,7 +115,7 @@ def read_json_lines(path: Path) -> pa.Table:
     """The table of a file with a JSON object a line; what a line does not have is null."""
     rows = []
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        with io.TextIOWrapper(io.BytesIO(read_file(path)), encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     rows.append(_parse_line(path, number, line))

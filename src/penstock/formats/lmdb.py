@@ -25,8 +25,9 @@ from penstock.errors import SourceError
 from penstock.formats.arrow_serialize import load_arrow
 from penstock.formats.datapoint import make_sample
 from penstock.formats.keys import make_keys
+from penstock.formats.limits import blame_file, check_size, current_limit
 from penstock.formats.lmdb_pages import Entry, read_page_size, read_value, scan_lmdb
-from penstock.formats.pread import open_unchanged
+from penstock.formats.pread import open_regular, open_unchanged
 from penstock.formats.safe_msgpack import load_msgpack
 from penstock.formats.safe_pickle import load_pickle
 from penstock.formats.sniff import sniff_image
@@ -54,6 +55,7 @@ class Database:
     contents: Mapping[bytes, Entry]
     size: int
     mtime: int
+    max_file_size: int = field(default_factory=current_limit)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -72,10 +74,12 @@ class Database:
             os.close(fd)
 
     def read(self, entry: Entry) -> bytes:
-        """The value of an entry."""
+        """Return the value of an entry."""
+        check_size(entry.size, self.max_file_size)
         with self.open() as fd:
             try:
-                return read_value(fd, entry, self.page_size)
+                with blame_file(self.path):
+                    return read_value(fd, entry, self.page_size)
             except SourceError as error:
                 raise SourceError(f"{self.path}: {error}") from None
 
@@ -85,7 +89,7 @@ def open_database(path: str | os.PathLike[str]) -> Database:
     path = Path(path)
     path = path / DATA_FILE if path.is_dir() else path
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror}") from None
     try:
@@ -94,6 +98,8 @@ def open_database(path: str | os.PathLike[str]) -> Database:
         keys, columns, contents = _collect(scan_lmdb(fd))
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from None
     finally:
         os.close(fd)
     return Database(path, page_size, keys, *columns, contents, info.st_size, info.st_mtime_ns)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.errors import SourceError
+from penstock.formats.pread import pread_all
 
 MAGIC = 0xBEEFC0DE
 HEADER = 16
@@ -86,10 +87,10 @@ def scan_lmdb(fd: int) -> Iterator[Entry]:
 def read_value(fd: int, entry: Entry, page_size: int) -> bytes:
     """The bytes of a value, its pages' header checked; the place was checked when it was scanned."""
     if not entry.large:
-        data = os.pread(fd, entry.size, entry.offset)
+        data = pread_all(fd, entry.size, entry.offset)
     else:
         start = entry.offset - HEADER
-        raw = os.pread(fd, HEADER + entry.size, start)
+        raw = pread_all(fd, HEADER + entry.size, start)
         if len(raw) < HEADER:
             raise SourceError(f"byte {start}: the file ends before the value")
         number, _, flags, low, high = _PAGE.unpack_from(raw)

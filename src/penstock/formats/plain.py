@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import IO
 
 from penstock.errors import SourceError
-from penstock.formats.pread import open_unchanged, pread_all
+from penstock.formats.limits import blame_file, check_size, current_limit
+from penstock.formats.pread import open_regular, open_unchanged, pread_all
 from penstock.formats.spool import Spool
 
 _PIECE = 1 << 20
@@ -24,15 +25,13 @@ class PlainFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.max_file_size = current_limit()
         self._spool: Spool | None = None
-        try:
-            with open(path, "rb", buffering=0) as file:
-                info = os.fstat(file.fileno())
-                if file.read(2) == b"\x1f\x8b":
-                    file.seek(0)
-                    self._spool = _gunzip(file, info.st_size)
-        except OSError as error:
-            raise SourceError(f"{path}: {error.strerror}") from None
+        with blame_file(path), open(path, "rb", buffering=0, opener=_open) as file:
+            info = os.fstat(file.fileno())
+            if file.read(2) == b"\x1f\x8b":
+                file.seek(0)
+                self._spool = _gunzip(file, info.st_size)
         self.is_gzipped = self._spool is not None
         self.mtime = info.st_mtime_ns
         self.size = info.st_size if self._spool is None else self._spool.size
@@ -44,15 +43,21 @@ class PlainFile:
         return open_unchanged(self.path, self.size, self.mtime)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly `size` bytes; fewer are an error."""
+        """Return exactly `size` bytes; fewer are an error, and so are more than the limit."""
+        check_size(size, self.max_file_size)
         fd = self.open()
         try:
-            data = pread_all(fd, min(size, max(0, self.size - offset)), offset)
+            with blame_file(self.path):
+                data = pread_all(fd, min(size, max(0, self.size - offset)), offset)
         finally:
             os.close(fd)
         if len(data) != size:
             raise SourceError(f"{self.path}: ends inside {size} bytes at {offset}")
         return data
+
+
+def _open(path: str, flags: int) -> int:
+    return open_regular(path)
 
 
 def _gunzip(file: IO[bytes], size: int) -> Spool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 from penstock.errors import SourceChangedError
@@ -30,10 +32,34 @@ def pread_all(fd: int, size: int, offset: int) -> bytes:
     return bytes(memory[:done])
 
 
+def open_regular(path: str | os.PathLike[str]) -> int:
+    """Open a regular file for reading; never wait for the other end of a pipe.
+
+    Args:
+        path: A file, or a link to one.
+
+    Returns:
+        A descriptor (O_RDONLY, O_CLOEXEC, O_NONBLOCK), to be closed by the caller.
+
+    Raises:
+        OSError: The file cannot be opened, or is a folder, pipe, socket or device (EINVAL).
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # a socket, or a device without a driver
+            raise
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path)) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return fd
+
+
 def open_unchanged(path: Path, size: int, mtime: int) -> int:
     """A descriptor, to be closed by the caller, of a file that still has this size and time in nanoseconds."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     except OSError as error:
         raise SourceChangedError(f"{path}: {error.strerror}") from None
     info = os.fstat(fd)

@@ -19,7 +19,9 @@ from penstock._core import crc32c
 from penstock.errors import SourceError
 from penstock.formats.data_files import find_root, is_member, is_pattern, match_files, name_below
 from penstock.formats.keys import make_key
+from penstock.formats.limits import blame_file
 from penstock.formats.plain import PlainFile
+from penstock.formats.pread import open_regular
 from penstock.formats.source import Located, find_bytes
 from penstock.formats.splits import check_one_split
 from penstock.formats.tf_example import make_example_sample, parse_example
@@ -31,7 +33,7 @@ _HEADER = 12
 def is_tfrecord(path: Path) -> bool:
     """Whether a file begins with a record's length and the checksum of it."""
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             head = file.read(_HEADER)
     except OSError:
         return False
@@ -51,7 +53,8 @@ def scan_records(file: PlainFile) -> Iterator[tuple[int, int]]:
     try:
         position = 0
         while position < file.size:
-            head = os.pread(fd, _HEADER, position)
+            with blame_file(file.path):
+                head = os.pread(fd, _HEADER, position)
             if len(head) < _HEADER or not _check(head[:8], head[8:]):
                 raise SourceError(f"{file.path}: byte {position}: not the beginning of a record")
             size = int.from_bytes(head[:8], "little")

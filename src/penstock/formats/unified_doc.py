@@ -19,6 +19,7 @@ import pyarrow as pa
 from penstock.errors import SourceError
 from penstock.formats.datapoint import encode_component, join_field
 from penstock.formats.keys import make_keys
+from penstock.formats.limits import check_size
 from penstock.formats.lmdb import Database, decode_value, open_database
 from penstock.formats.lmdb_pages import Entry
 from penstock.sample import Sample
@@ -55,6 +56,7 @@ class DocumentSource:
 
     def read(self, i: int) -> Sample:
         """The parts of a document together."""
+        check_size(int(self.sizes[i]), self.database.max_file_size)
         fields: dict[str, bytes] = {}
         for part, entry in self.documents[self.names[i]].items():
             record = decode_value(self.database.read(entry))

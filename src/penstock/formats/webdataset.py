@@ -24,6 +24,7 @@ from penstock.errors import SourceError
 from penstock.formats.class_tars import TarNames
 from penstock.formats.data_files import find_files, has_suffix
 from penstock.formats.keys import keep_key
+from penstock.formats.limits import check_size
 from penstock.formats.names import printable
 from penstock.formats.plain import PlainFile
 from penstock.formats.tar import Member, scan_tar
@@ -153,6 +154,7 @@ class WebDatasetSource:
     def read(self, i: int) -> Sample:
         """The members of a sample, `cls` being its label as well."""
         tar = self.tars[int(self.tar_of[i])]
+        check_size(int(self.sizes[i]), tar.max_file_size)
         rows = self.members[self.starts[i] : self.starts[i + 1]].tolist()
         fields = {self.fields[number]: tar.read(offset, size) for number, offset, size in rows}
         frames = parse_frames(fields)
@@ -208,6 +210,8 @@ def _scan(tar: PlainFile, passed: list[str]) -> Iterator[Group]:
         yield from group_members(scan_tar(fd, passed), passed)
     except SourceError as error:
         raise SourceError(f"{tar.path}: {error}") from None
+    except OSError as error:
+        raise SourceError(f"{tar.path}: {error.strerror}") from None
     finally:
         os.close(fd)
 

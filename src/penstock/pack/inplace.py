@@ -20,8 +20,16 @@ from penstock.formats.class_tars import TarNames, check_no_classes
 from penstock.formats.data_files import find_root, name_below
 from penstock.formats.detect import find_format, open_source
 from penstock.formats.files import ImageFiles
+from penstock.formats.keys import keep_key
+from penstock.formats.limits import (
+    DEFAULT_MAX_FILE_SIZE,
+    blame_file,
+    check_size,
+    current_limit,
+    limit_file_size,
+)
 from penstock.formats.names import printable
-from penstock.formats.pread import pread_all
+from penstock.formats.pread import open_regular, pread_all
 from penstock.formats.source import PlacedSource
 from penstock.formats.tar import scan_tar
 from penstock.formats.unfinished import check_finished
@@ -57,6 +65,9 @@ def index_dataset(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,
+    path_column: str | None = None,
+    label_column: str | None = None,
+    max_file_size: int = DEFAULT_MAX_FILE_SIZE,
     out: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     workers: int | None = None,
@@ -65,21 +76,31 @@ def index_dataset(
     """Indexes a data set where it lies: tars, gulp chunks, TFRecords, an LMDB database, loose images.
 
     Index and manifest go beside the data, or into the folder `out`. Samples that cannot be read make
-    it fail; with `on_error="skip"` they are left out and listed in `rejected.jsonl`.
+    it fail; with `on_error="skip"` they are left out and listed in `rejected.jsonl`. `path_column` and `label_column`
+    name the columns of a listing. Samples larger than `max_file_size` bytes cannot be read.
 
         index_dataset("ILSVRC-train.lmdb", out="train-index")
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
-    check_finished(path)
-    name = format or find_format(path)[0]
+    named = path_column is not None or label_column is not None
+    with blame_file(path):
+        check_finished(path)
+        name = format or ("listing" if named else find_format(path)[0])
+        tars = find_tars(path) if name == "webdataset" else []
     with as_pack_error("indexing", "run the same command again"):
         if out is not None and Path(out).resolve() != Path(path).resolve():
             check_outside(Path(path), Path(out), name)
-    if name == "webdataset":
-        tars = find_tars(path)
-        return _index_tars(tars, format, out, on_error, workers, watcher)
-    source = open_source(path, format=format)
+    if tars:
+        with limit_file_size(max_file_size):
+            return _index_tars(tars, format, out, on_error, workers, watcher)
+    source = open_source(
+        path,
+        format=format,
+        path_column=path_column,
+        label_column=label_column,
+        max_file_size=max_file_size,
+    )
     if isinstance(source, ImageFiles):
         folder = _choose(out, source.root)
         return index_files(source, folder, on_error=on_error, watcher=watcher)
@@ -202,10 +223,11 @@ def _index_tars(
     root = find_root(tars)
     check_file_names(name_below(root, tar) for tar in tars)
     progress = ProgressCounter(None, sum(tar.stat().st_size for tar in tars), watcher)
+    limit = current_limit()
     with open_index_folder(_choose(out, root)) as target:
 
         def index_one(tar: Path) -> _TarPart:
-            return _index_tar(tar, name_below(root, tar), target, on_error, progress)
+            return _index_tar(tar, name_below(root, tar), target, on_error, progress, limit)
 
         parts = run_parts(index_one, tars, workers)
         _check_keys(tars, parts)
@@ -236,31 +258,33 @@ def _check_plain(tar: Path) -> None:
 
 
 def _index_tar(
-    tar: Path, name: str, target: Target, on_error: str, progress: ProgressCounter
+    tar: Path, name: str, target: Target, on_error: str, progress: ProgressCounter, limit: int
 ) -> _TarPart:
     index, keys, names = IndexBuilder(pa.schema([])), list[str](), TarNames(tar.name)
     rejected: list[tuple[str, str]] = []
     passed: list[str] = []
-    fd = os.open(tar, os.O_RDONLY | os.O_CLOEXEC)
+    with blame_file(tar):
+        fd = open_regular(tar)
     unseen = os.fstat(fd).st_size  # without the bytes of samples, that of headers and padding
     try:
         for group in while_wanted(group_members(scan_tar(fd, passed), passed)):
             keys.append(group.key)
             names.add(group.key, group.members)
+            size = sum(member.size for member in group.members.values())
             try:
+                check_size(size, limit)
                 _add_group(index, fd, name, group)
             except SourceError as error:
                 if on_error == "raise":
                     raise
                 rejected.append((printable_key(group.key), str(error)))
-            size = sum(member.size for member in group.members.values())
             unseen -= size
             progress.add(1, size)
         progress.add(0, unseen)
     except SourceError as error:
         raise SourceError(f"{tar}: {error}") from None
     except OSError as error:
-        raise SourceError(f"{tar}: cannot be read: {error.strerror}") from error
+        raise SourceError(f"{tar}: {error.strerror}") from None
     finally:
         os.close(fd)
     if passed:
@@ -278,7 +302,7 @@ def _index_tar(
 def _add_group(index: IndexBuilder, fd: int, file: str, group: Group) -> None:
     data = {name: pread_all(fd, m.size, m.offset) for name, m in group.members.items()}
     frames = parse_frames(data)
-    key = printable_key(group.key)
+    key = keep_key(printable_key(group.key))
     index.add_sample(key, parse_cls(key, data.get("cls")), file, {})
     for name, member in group.members.items():
         note = _describe(name, data[name], frames.get(name, ()))

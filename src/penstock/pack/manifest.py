@@ -11,16 +11,18 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from penstock.errors import CorruptError
+from penstock.formats.names import is_below
+from penstock.formats.pread import open_regular
 from penstock.formats.unfinished import describe_unfinished
 from penstock.pack.durable import write_durable
 from penstock.pack.parts import while_wanted
 
 NAME = "penstock.json"
-VERSION = 1
+VERSION = 2
 _MAX_BYTES = 256 << 20  # a billion samples in 256 MiB shards stay below it
 _MAX_COUNT = 1 << 53
 _PIECE = 8 << 20
@@ -38,7 +40,7 @@ class FileRecord:
 def record_file(path: Path, name: str) -> FileRecord:
     """The record of a file by this name, made of all its bytes."""
     digest, size = hashlib.sha256(), 0
-    with open(path, "rb", buffering=0) as file:
+    with os.fdopen(open_regular(path), "rb", buffering=0) as file:
         for piece in while_wanted(iter(lambda: file.read(_PIECE), b"")):
             digest.update(piece)
             size += len(piece)
@@ -47,11 +49,18 @@ def record_file(path: Path, name: str) -> FileRecord:
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """A shard: its index, and the data file it describes (None where rows name loose files)."""
+    """A shard: its index, its seek tables (None where it has none), and the data file that the index describes
+    (None where rows name loose files)."""
 
     samples: int
     index: FileRecord
+    seek: FileRecord | None
     data: FileRecord | None
+
+    @property
+    def derived(self) -> list[FileRecord]:
+        """The files that lie beside the manifest and were made from the data."""
+        return [self.index] if self.seek is None else [self.index, self.seek]
 
 
 @dataclass(frozen=True)
@@ -104,10 +113,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of a data set. CorruptError if it is not one of ours or contradicts itself."""
     path = folder / NAME
     try:
-        size = os.stat(path).st_size
-        if size > _MAX_BYTES:
-            raise CorruptError(f"{path}: {size} bytes is too large for a manifest")
-        content = json.loads(path.read_bytes(), parse_constant=_refuse)
+        content = json.loads(_read_bounded(path), parse_constant=_refuse)
     except (FileNotFoundError, NotADirectoryError):
         raise CorruptError(
             describe_unfinished(folder)
@@ -119,6 +125,14 @@ def read_manifest(folder: Path) -> Manifest:
         return _parse(content)
     except (CorruptError, RecursionError) as error:
         raise CorruptError(f"{path}: {error}") from None
+
+
+def _read_bounded(path: Path) -> bytes:
+    with os.fdopen(open_regular(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MAX_BYTES:
+            raise CorruptError(f"{path}: {size} bytes is too large for a manifest")
+        return file.read(size)
 
 
 def _refuse(constant: str) -> None:
@@ -153,7 +167,7 @@ def _parse(content: object) -> Manifest:
     total = sum(shard.samples for shard in shards)
     if total != manifest.samples:
         raise CorruptError(f"{manifest.samples} samples, but its shards have {total}")
-    names = [record.file for s in shards for record in (s.index, s.data) if record is not None]
+    names = [r.file for s in shards for r in (*s.derived, s.data) if r is not None]
     if len(set(names)) != len(names):
         raise CorruptError("a file is listed twice")
     return manifest
@@ -161,20 +175,27 @@ def _parse(content: object) -> Manifest:
 
 def _parse_shard(content: object) -> ShardRecord:
     shard = _expect_entries(content, _names(ShardRecord), "a shard")
-    data = shard["data"]
+    seek, data = shard["seek"], shard["data"]
     return ShardRecord(
         samples=_count(shard["samples"], "samples of a shard"),
-        index=_parse_file(shard["index"]),
+        index=_parse_hashed(shard["index"]),
+        seek=None if seek is None else _parse_hashed(seek),
         data=None if data is None else _parse_file(data),
     )
+
+
+def _parse_hashed(content: object) -> FileRecord:
+    record = _parse_file(content)
+    if record.sha256 is None:
+        raise CorruptError(f"{record.file} has no SHA-256")
+    return record
 
 
 def _parse_file(content: object) -> FileRecord:
     record = _expect_entries(content, _names(FileRecord), "a file of a shard")
     name = _expect(record["file"], str, "a file name")
-    path = PurePosixPath(name)
-    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
-        raise CorruptError(f"the file {name[:80]!r} is not below the data set")
+    if not is_below(name):
+        raise CorruptError(f"the file {name[:80]!r} is not below the dataset")
     digest = record["sha256"]
     digest = None if digest is None else _expect(digest, str, f"sha256 of {name}")
     return FileRecord(name, _count(record["bytes"], f"bytes of {name}"), digest)

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock._core import crc32c
 from penstock.errors import CorruptError, SourceChangedError, SourceError
 from penstock.formats.keys import keep_key
-from penstock.formats.pread import pread_all
-from penstock.pack.index import FILE, KEY, LABEL, field_names, read_indexes, user_columns
-from penstock.pack.manifest import Manifest, digest_manifest, find_dataset, read_manifest
-from penstock.pack.verify import check_file
+from penstock.formats.pread import open_regular
+from penstock.pack.index import FILE, KEY, LABEL, field_names, user_columns
+from penstock.pack.index_reading import read_indexes
+from penstock.pack.manifest import digest_manifest, find_dataset, read_manifest
+from penstock.pack.stored import read_stored
 from penstock.sample import Sample
 
 
@@ -52,7 +52,7 @@ class PackedSource:
 
     def _read_fields(self, i: int, row: dict[str, Any]) -> dict[str, bytes]:
         try:
-            fd = os.open(self.root / row[FILE], os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_regular(self.root / row[FILE])
         except OSError as error:
             raise SourceError(f"{row[FILE]} cannot be read: {error.strerror}") from None
         try:
@@ -78,7 +78,7 @@ def open_packed(path: Path) -> PackedSource | None:
     is_beside = path == folder and root.resolve() == folder.resolve()
     if is_beside and "shard_size" not in manifest.recipe:
         return None
-    index = _read_checked(folder, manifest)
+    index = read_indexes(folder, manifest.shards).combine_chunks()
     names = index[KEY].to_pylist()
     if not names:
         raise SourceError(f"{path}: no samples in it")
@@ -95,14 +95,6 @@ def open_packed(path: Path) -> PackedSource | None:
     )
 
 
-def _read_checked(folder: Path, manifest: Manifest) -> pa.Table:
-    """The whole index: a flipped bit in it could be a wrong label."""
-    for shard in manifest.shards:
-        for problem in check_file(folder, shard.index):
-            raise CorruptError(f"{folder / problem.shard}: {problem.reason}")
-    return read_indexes(folder, manifest.shards).combine_chunks()
-
-
 def _find_mtimes(root: Path, files: pa.ChunkedArray) -> np.ndarray:
     """When the file of each sample last changed, 0 if it is missing."""
     known: dict[str, int] = {}
@@ -115,15 +107,12 @@ def _find_mtimes(root: Path, files: pa.ChunkedArray) -> np.ndarray:
 
 
 def _read_field(fd: int, name: str, row: dict[str, Any]) -> bytes:
-    offset, size = row[f"{name}.offset"], row[f"{name}.size"]
-    # A size that lies is bounded by the file: nothing is allocated beyond it.
-    available = max(0, os.fstat(fd).st_size - offset)
+    offset, size, checksum = (row[f"{name}.{part}"] for part in ("offset", "size", "crc32c"))
     try:
-        data = pread_all(fd, min(size, available), offset)
+        return read_stored(fd, offset, size, checksum)
     except OSError as error:
         raise SourceError(f"{row[FILE]} cannot be read: {error.strerror}") from None
-    if crc32c(data) != row[f"{name}.crc32c"]:
+    except CorruptError as error:
         raise SourceError(
-            f"its {name} in {row[FILE]} is not what was packed (CRC-32C); `penstock verify` lists what is wrong"
-        )
-    return data
+            f"{name} in {row[FILE]}: {error}; `penstock verify` lists what is wrong"
+        ) from None

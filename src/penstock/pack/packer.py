@@ -22,10 +22,11 @@ import numpy as np
 
 from penstock.errors import CorruptError, PackError, SourceChangedError, SourceError
 from penstock.formats.detect import open_source
+from penstock.formats.limits import DEFAULT_MAX_FILE_SIZE, blame_file
 from penstock.formats.names import printable
 from penstock.formats.source import Source
 from penstock.pack import workshop as ws
-from penstock.pack.checks import keep_integers
+from penstock.pack.checks import keep_integers, read_whole
 from penstock.pack.cores import count_cores
 from penstock.pack.cut import DEFAULT_SHARD_SIZE, cut_shards, order_rows
 from penstock.pack.describe import Described, check_pixels, describe_sample
@@ -46,7 +47,7 @@ from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
 
 _RESUME = "run the same command again to resume"
-_LATER = ("encode", "classes")
+_LATER = ("encode", "classes", "max_file_size")
 """Options that a recipe leaves out while they are not used."""
 
 
@@ -61,6 +62,7 @@ class PackOptions:
     on_error: Literal["raise", "skip"] = "raise"
     encode: Encode | None = None
     classes: tuple[str, ...] | None = None
+    max_file_size: int | None = None
 
     def __post_init__(self) -> None:
         keep_integers(self, "shard_size", "seed")
@@ -98,6 +100,9 @@ def pack_dataset(
     *,
     listing: str | os.PathLike[str] | None = None,
     format: str | None = None,
+    path_column: str | None = None,
+    label_column: str | None = None,
+    max_file_size: int = DEFAULT_MAX_FILE_SIZE,
     shard_size: int = DEFAULT_SHARD_SIZE,
     order: Literal["shuffled", "source"] = "shuffled",
     seed: int = 0,
@@ -115,34 +120,51 @@ def pack_dataset(
     arrays as `.npy`, or as images if `encode` says how. With `classes`, labels are the places of their names there:
     give a validation set the classes of its training set, and both mean the same.
 
+    `path_column` and `label_column` name the columns of a listing. Files, records and videos of a source that is
+    given by its path are rejected if they are larger than `max_file_size` bytes.
+
     Run again after it was killed, it goes on where it stopped and ends with the same bytes.
     `watcher` is called with a `Progress` as work gets done, from worker threads, one at a time.
 
         pack_dataset("imagenet/train", "shards/train")
     """
     names = None if classes is None else tuple(classes)
-    options = PackOptions(shard_size, order, seed, shrink, on_error, encode, names)
+    limit = (
+        None
+        if max_file_size == DEFAULT_MAX_FILE_SIZE
+        else read_whole("max_file_size", max_file_size)
+    )
+    options = PackOptions(shard_size, order, seed, shrink, on_error, encode, names, limit)
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; it must be at least 1")
     if isinstance(source, (str, os.PathLike)):
-        source = _open(source, Path(destination), listing, format)
+        source = _open(
+            source,
+            Path(destination),
+            listing=listing,
+            format=format,
+            path_column=path_column,
+            label_column=label_column,
+            max_file_size=max_file_size,
+        )
     check_column_names(source.columns.names)
     with as_pack_error("packing", _RESUME):
         return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
 
 
-def _open(
-    path: str | os.PathLike[str],
-    destination: Path,
-    listing: str | os.PathLike[str] | None,
-    format: str | None,
-) -> Source:
-    if listing is None and format is None and (packed := open_packed(Path(path))) is not None:
-        return packed
-    if listing is None:
-        with as_pack_error("packing", _RESUME):
-            check_outside(Path(path), destination, format)
-    return open_source(path, listing=listing, format=format)
+def _open(path: str | os.PathLike[str], destination: Path, **options: Any) -> Source:
+    listed = any(options[name] is not None for name in ("listing", "path_column", "label_column"))
+    with blame_file(path):
+        if (
+            not listed
+            and options["format"] is None
+            and (packed := open_packed(Path(path))) is not None
+        ):
+            return packed
+        if not listed:
+            with as_pack_error("packing", _RESUME):
+                check_outside(Path(path), destination, options["format"])
+        return open_source(path, **options)
 
 
 def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:

@@ -21,7 +21,8 @@ from penstock.formats.files import ImageFiles
 from penstock.formats.source import Source
 from penstock.pack.cores import count_cores
 from penstock.pack.describe import Described, shard_fields
-from penstock.pack.index import KEY, field_names, read_indexes
+from penstock.pack.index import KEY, field_names
+from penstock.pack.index_reading import read_indexes
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest
 
@@ -63,10 +64,10 @@ def find_changed(
 def find_damaged(folder: Path, manifest: Manifest) -> str | None:
     """What is wrong with a file of the data set that is gone or has another size, if there is one."""
     for shard in manifest.shards:
-        places = [(folder, shard.index), (folder / manifest.root, shard.data)]
+        places = [(folder, record) for record in shard.derived]
+        if shard.data is not None:
+            places.append((folder / manifest.root, shard.data))
         for place, record in places:
-            if record is None:
-                continue
             path = place / record.file
             if not path.is_file():
                 return f"{record.file} is missing"

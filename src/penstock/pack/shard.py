@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -78,7 +78,7 @@ class _HashedFile:
 def write_shard(
     samples: Iterable[Described], path: Path, columns: pa.Schema | None
 ) -> ShardResult | None:
-    """Writes the samples to the tar `path` and its index beside it. None if there were none.
+    """Write the samples to the tar `path`, with seek tables and index beside it. None if there were none.
 
     The data file comes first: a shard exists when its index does.
     """
@@ -99,12 +99,10 @@ def write_shard(
         temporary.unlink()
         return None
     os.replace(temporary, path)
-    index_path = path.with_suffix(".arrow")
-    encoded, result = encode_shard_index(
-        index, index_path.name, FileRecord(path.name, file.size, digest)
-    )
-    write_durable(index_path, encoded)  # with that, the shard exists
-    return result
+    encoded = encode_shard(index, path.stem, FileRecord(path.name, file.size, digest))
+    for name, content in encoded.files.items():
+        write_durable(path.with_name(name), content)  # the index last: with it, the shard exists
+    return encoded.result
 
 
 def _write_sample(file: _HashedFile, index: IndexBuilder, name: str, described: Described) -> None:
@@ -118,15 +116,33 @@ def _write_sample(file: _HashedFile, index: IndexBuilder, name: str, described: 
         file.write(padding(len(data)))
 
 
-def encode_shard_index(
-    index: IndexBuilder, name: str, data: FileRecord | None
-) -> tuple[bytes, ShardResult]:
-    """The index of the data file `data` (None: of loose files), to be written to `name`, and the shard that it makes."""
-    table = index.finish()
+class EncodedShard(NamedTuple):
+    """What is to be written beside the data of a shard: contents by file name, in this order."""
+
+    files: dict[str, bytes]
+    result: ShardResult
+
+
+def encode_shard(index: IndexBuilder, stem: str, data: FileRecord | None) -> EncodedShard:
+    """Encode the seek tables and the index of the data file `data` (None: of loose files).
+
+    Their files are `stem` with the suffixes `.seek`, if there are tables, and `.arrow`.
+    """
+    table, seeks = index.finish(), index.join_seeks()
     encoded = encode_index(table)
-    digest = hashlib.sha256(encoded).hexdigest()
-    record = ShardRecord(len(index), FileRecord(name, len(encoded), digest), data)
-    return encoded, ShardResult(record, field_names(table.schema), index.kinds)
+    files = {f"{stem}.seek": seeks} if seeks else {}
+    files[f"{stem}.arrow"] = encoded
+    record = ShardRecord(
+        samples=len(index),
+        index=_record(f"{stem}.arrow", encoded),
+        seek=_record(f"{stem}.seek", seeks) if seeks else None,
+        data=data,
+    )
+    return EncodedShard(files, ShardResult(record, field_names(table.schema), index.kinds))
+
+
+def _record(name: str, content: bytes) -> FileRecord:
+    return FileRecord(name, len(content), hashlib.sha256(content).hexdigest())
 
 
 def assemble_manifest(

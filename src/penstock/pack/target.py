@@ -17,7 +17,7 @@ from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, Manifest, write_manifest
 from penstock.pack.rejected import NAME as REJECTED
 from penstock.pack.rejected import Rejected, write_rejected
-from penstock.pack.shard import ShardResult, encode_shard_index
+from penstock.pack.shard import ShardResult, encode_shard
 
 _TEMPORARY = re.compile(r"\.penstock-[0-9a-f]{8}\.new")
 
@@ -32,19 +32,25 @@ class Target:
     _folders: list[Path] = field(default_factory=list)
 
     def write(self, index: IndexBuilder, stem: str, data: FileRecord | None) -> ShardResult:
-        """Writes an index, for `publish` to name. What lies there already must be an index of ours."""
-        path = self.folder / f"{stem}.arrow"
-        if path.exists() and not is_index(path):
-            raise PackError(
-                f"{path}: exists and is not an index; move it away, or index with --out"
-            )
-        self.make_folder(path.parent)
-        encoded, result = encode_shard_index(index, f"{stem}.arrow", data)
-        temporary = path.with_name(f".penstock-{secrets.token_hex(4)}.new")
-        self._written.append((temporary, path))
-        with named_if_full(path):
-            write_synced(temporary, encoded)
-        return result
+        """Write an index and its seek tables, for `publish` to name.
+
+        An index may be replaced, and so may its seek tables; another file that has one of their names may not.
+        """
+        old = self.folder / f"{stem}.arrow"
+        is_ours = is_index(old)
+        self.make_folder(old.parent)
+        encoded = encode_shard(index, stem, data)
+        for name, content in encoded.files.items():
+            path = self.folder / name
+            if path.exists() and not is_ours:
+                raise PackError(
+                    f"{path}: exists and is not an index; move it away, or index with --out"
+                )
+            temporary = path.with_name(f".penstock-{secrets.token_hex(4)}.new")
+            self._written.append((temporary, path))
+            with named_if_full(path):
+                write_synced(temporary, content)
+        return encoded.result
 
     def publish(self, manifest: Manifest, rejected: Rejected) -> None:
         """Gives the indexes their names, in place of older ones; with the manifest the data set exists."""

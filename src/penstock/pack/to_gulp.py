@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PackError
-from penstock.formats.gulp import KNOWN, LABEL_LIMIT
+from penstock.formats.gulp import KNOWN, LABEL_LIMIT, name_gap
 from penstock.formats.names import printable, unescape_key
 from penstock.pack.outgoing import (
     Classes,
@@ -27,7 +27,7 @@ _VIDEOS_PER_CHUNK = 100  # GulpIO's own default
 def write_gulp(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
     check_classes(classes)
     place.mkdir()
-    numbers = {name: k for k, name in enumerate(classes or ())}
+    numbers = {name: k for k, name in enumerate(classes or ()) if name != name_gap(k)}
     seen: set[str] = set()
     total, rest = 0, iter(samples)
     for chunk in count():
@@ -86,14 +86,14 @@ def _check_label(key: str, label: int) -> None:
 
 
 def _other_metadata(sample: Sample) -> dict[str, object]:
-    """Columns of the sample, or its json; what a gulp had before, in the column `meta`, as it had it."""
+    """Return the columns of the sample, or its json; what a gulp had before, in the column `meta`, as it had it."""
     columns = _parse_object(data_fields(sample).get("json", b"{}"))
     if columns is None:
         raise PackError(f"{printable(sample.key)}: its json is no object, as metadata must be")
     before = _parse_object(columns.get("meta"))
-    if before is not None:
-        del columns["meta"]
-        columns |= before
+    if before is not None or columns.get("meta") is None:
+        columns.pop("meta", None)  # null: this id of a gulp had no other metadata
+        columns |= before or {}
     if taken := sorted(columns.keys() & KNOWN):
         raise PackError(f"{printable(sample.key)}: {taken} mean something else in a gulp")
     return columns

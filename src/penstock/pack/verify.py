@@ -6,16 +6,21 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock._core import crc32c
 from penstock.errors import CorruptError
-from penstock.formats.pread import pread_all
-from penstock.pack.index import FILE, KEY, field_names, read_index
+from penstock.formats.pread import open_regular
+from penstock.pack.index import FILE, KEY, field_names
+from penstock.pack.index_reading import read_index
 from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest, record_file
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
+from penstock.pack.stored import read_stored
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,16 @@ def verify_dataset(
 
 def _check_shard(folder: Path, root: Path, shard: ShardRecord) -> Iterator[Problem]:
     name = shard.data.file if shard.data else shard.index.file
-    yield from check_file(folder, shard.index)
     if shard.data is not None:
         yield from check_file(root, shard.data)
+    if shard.seek is not None:
+        yield from check_file(folder, shard.seek)
+    problems = list(check_file(folder, shard.index))
+    if problems:  # then it is no measure for the samples
+        yield from problems
+        return
     try:
-        table = read_index(folder / shard.index.file, rows=shard.samples, data=shard.data)
+        table = read_index(folder, shard)
     except (CorruptError, OSError) as error:
         yield Problem(name, str(error))
         return
@@ -71,7 +81,8 @@ def check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
     """What is wrong with a file as a whole: it is missing, or has another size or SHA-256."""
     path = folder / record.file
     if not path.is_file():
-        yield Problem(record.file, "the file is missing")
+        reason = "is not a regular file" if path.exists() else "the file is missing"
+        yield Problem(record.file, reason)
         return
     size = path.stat().st_size
     if size != record.bytes:
@@ -89,41 +100,43 @@ def check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
 def _check_field(root: Path, shard: str, table: pa.Table, field: str) -> Iterator[Problem]:
     columns = (KEY, FILE, f"{field}.offset", f"{field}.size", f"{field}.crc32c")
     rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
-    last, fd = None, -1
-    try:
+    with _OpenFile(root) as opened:
         for key, file, offset, size, expected in while_wanted(rows):
             if offset is None:
                 continue
-            if file != last:
-                fd, last = _reopen(fd, root / file), file
-            reason = _check_bytes(fd, offset, size, expected)
-            if reason:
-                yield Problem(shard, f"{field}: {reason}", key, offset)
-    finally:
-        if fd >= 0:
-            os.close(fd)
+            try:
+                read_stored(opened.get(file), offset, size, expected)
+            except FileNotFoundError:
+                yield Problem(shard, f"{field}: the file is missing", key, offset)
+            except OSError as error:
+                yield Problem(shard, f"{field}: cannot be read: {error.strerror}", key, offset)
+            except CorruptError as error:
+                yield Problem(shard, f"{field}: {error}", key, offset)
 
 
-def _reopen(fd: int, path: Path) -> int:
-    if fd >= 0:
-        os.close(fd)
-    try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return -1
+class _OpenFile:
+    """The file that was asked for last, open; a context manager that closes it."""
 
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._name: str | None = None
+        self._fd = -1
 
-def _check_bytes(fd: int, offset: int, size: int, expected: int) -> str | None:
-    if fd < 0:
-        return "the file is missing"
-    # A size that lies is bounded by the file: nothing is allocated beyond it.
-    available = max(0, os.fstat(fd).st_size - offset)
-    try:
-        data = pread_all(fd, min(size, available), offset)
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    if len(data) < size:
-        return f"{size} bytes, of which {len(data)} are there"
-    if crc32c(data) != expected:
-        return "its bytes are not those that were packed (CRC-32C)"
-    return None
+    def get(self, name: str) -> int:
+        """Return a descriptor of the file, opened unless it is open already."""
+        if name != self._name:
+            self.close()
+            self._fd = open_regular(self._root / name)
+            self._name = name
+        return self._fd
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._name = -1, None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

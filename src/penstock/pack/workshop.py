@@ -29,7 +29,7 @@ from penstock.pack.shard import ShardResult, shard_name
 FOLDER = PACKING
 LOCK = "lock"
 _LOCK_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-_SHARD_FILE = re.compile(r"shard-(\d{6})\.(?:tar|arrow|json)")
+_SHARD_FILE = re.compile(r"shard-(\d{6})\.(?:tar|seek|arrow|json)")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def load_finished(workshop: Path, number: int, plan: str) -> Finished | None:
     if finished.result is None:
         return finished
     record = finished.result.record
-    files = [record.index] + ([record.data] if record.data else [])
+    files = record.derived + ([record.data] if record.data else [])
     return finished if all(_is_there(workshop, file) for file in files) else None
 
 
@@ -128,7 +128,7 @@ def forget_shard(workshop: Path, number: int) -> None:
     """
     (workshop / _record_name(number)).unlink(missing_ok=True)
     for folder in (workshop, workshop.parent):
-        for suffix in (".arrow", ".tar"):
+        for suffix in (".arrow", ".seek", ".tar"):
             (folder / shard_name(number)).with_suffix(suffix).unlink(missing_ok=True)
 
 
@@ -149,7 +149,7 @@ def publish(workshop: Path, results: list[ShardResult]) -> None:
     """Move the finished shards out of the workshop. The manifest is written after that."""
     destination = workshop.parent
     for result in results:
-        for file in (result.record.data, result.record.index):
+        for file in (result.record.data, result.record.seek, result.record.index):
             if file is not None and (workshop / file.file).exists():
                 os.replace(workshop / file.file, destination / file.file)
     sync_folder(destination)
@@ -188,8 +188,12 @@ def _parse_finished(content: dict[str, Any]) -> Finished:
     result = content["result"]
     if result is not None:
         record = result["record"]
+        seek = record["seek"]
         shard = ShardRecord(
-            record["samples"], FileRecord(**record["index"]), FileRecord(**record["data"])
+            record["samples"],
+            FileRecord(**record["index"]),
+            None if seek is None else FileRecord(**seek),
+            FileRecord(**record["data"]),
         )
         result = ShardResult(shard, result["fields"], result["kinds"])
     rejected = [(int(row), str(reason)) for row, reason in content["rejected"]]

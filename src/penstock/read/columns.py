@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import CorruptError
 from penstock.pack.index import FILE, KEY, LABEL, field_names
+from penstock.sample import is_image_field
 
 NO_LABEL = int(np.iinfo(np.int64).min)
 ABSENT = -1
@@ -22,8 +23,22 @@ ABSENT = -1
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Bytes of one field: `size` of them at `offset` of the sample's file; none at ABSENT where it has no such field,
-    or for images at 0."""
+    """Bytes of one field: `size` of them at `offset` of the sample's file, with the CRC-32C `checksum`. Where a sample
+    has no such field, there are none at ABSENT, or for images at 0."""
+
+    offset: NDArray[np.int64]
+    size: NDArray[np.int64]
+    checksum: NDArray[np.uint32]
+
+    @classmethod
+    def make_empty(cls, count: int) -> Places:
+        """Return places of `count` samples that lack the field."""
+        return cls(np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.uint32))
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """`size` bytes at `offset` of a file, for each sample."""
 
     offset: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -31,16 +46,19 @@ class Places:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A row a sample, in index order. About 60 bytes each; the index itself is not kept.
+    """A row a sample, in index order. About 80 bytes each; the index itself is not kept.
 
     `span` covers what is wanted of a sample, `fields` says where each field lies. `image` is the
-    sample's picture, wanted or not; `height` and `width` are 0 where it is damaged or missing.
+    sample's picture, wanted or not; `height` and `width` are 0 where it is damaged or missing. `seek` says where
+    in the seek file of its shard the image's table lies.
     """
 
     files: Sequence[str]
     file: NDArray[np.int64]
-    span: Places
+    span: Spans
     image: Places
+    seek: Spans
+    wants_image: bool
     fields: dict[str, Places]
     height: NDArray[np.int64]
     width: NDArray[np.int64]
@@ -51,9 +69,14 @@ class Columns:
         return len(self.file)
 
     @property
-    def anchor(self) -> Places:
+    def anchor(self) -> Places | Spans:
         """What runs are cut by: the image, or what is wanted where no sample has one."""
         return self.image if self.image.size.any() else self.span
+
+    @property
+    def wanted(self) -> list[Places]:
+        """The fields that are read."""
+        return [*self.fields.values(), *([self.image] if self.wants_image else [])]
 
     @cached_property
     def numbers(self) -> dict[str, NDArray[Any]]:
@@ -67,22 +90,26 @@ def read_columns(
     wanted: Sequence[str] = (),
     user: Sequence[str] = (),
     image: bool = True,
+    shards: Sequence[int] = (),
 ) -> Columns:
-    """Columns of an index: the first of `pictures` that a sample has, the `wanted` fields, and `user` columns as
-    they are."""
+    """Return the columns of an index: the first of `pictures` that a sample has, the `wanted` fields, and `user`
+    columns as they are. `shards` has the number of rows of each shard."""
     if image and not pictures:
         raise CorruptError(f"no image field among {field_names(index.schema)}")
     codes = index[FILE].combine_chunks()
     if isinstance(codes, pa.ChunkedArray):
         codes = codes.chunk(0) if codes.num_chunks else pa.array([], index[FILE].type)
-    none = Places(np.zeros(len(index), np.int64), np.zeros(len(index), np.int64))
-    first = _first([_places(index, name) for name in pictures]) if pictures else none
+    none = Places.make_empty(len(index))
+    images = [_places(index, name) for name in pictures] or [none]
+    first = _first_places(images)
     fields = {name: _places(index, name, ABSENT) for name in wanted}
     return Columns(
         files=codes.dictionary.to_pylist(),
         file=codes.indices.to_numpy(zero_copy_only=False).astype(np.int64),
         span=_span([*fields.values(), *([first] if image else [])] or [none]),
         image=first,
+        seek=_place_seeks(index, pictures, [place.size for place in images], shards),
+        wants_image=image,
         fields=fields,
         height=_first_value(index, pictures, "height"),
         width=_first_value(index, pictures, "width"),
@@ -129,24 +156,60 @@ def _numbers(column: Any, missing: int = 0) -> NDArray[np.int64]:
 
 
 def _places(index: pa.Table, field: str, absent: int = 0) -> Places:
-    return Places(_numbers(index[f"{field}.offset"], absent), _numbers(index[f"{field}.size"]))
+    checksum: NDArray[np.uint32] = pc.fill_null(index[f"{field}.crc32c"], 0).to_numpy()
+    offset, size = _numbers(index[f"{field}.offset"], absent), _numbers(index[f"{field}.size"])
+    return Places(offset, size, checksum)
 
 
-def _span(places: list[Places]) -> Places:
+def _span(places: list[Places]) -> Spans:
     """From the first byte of the first field that a sample has to the last byte of the last."""
     far = np.iinfo(np.int64).max
     starts = np.min([np.where(p.size > 0, p.offset, far) for p in places], axis=0)
     ends = np.max([np.where(p.size > 0, p.offset + p.size, 0) for p in places], axis=0)
     found = ends > 0
-    return Places(np.where(found, starts, 0), np.where(found, ends - starts, 0))
+    return Spans(np.where(found, starts, 0), np.where(found, ends - starts, 0))
 
 
-def _first(places: list[Places]) -> Places:
-    offset, size = places[0].offset, places[0].size
-    for other in places[1:]:
-        offset = np.where(size > 0, offset, other.offset)
-        size = np.where(size > 0, size, other.size)
-    return Places(offset, size)
+def _first(values: list[NDArray[Any]], sizes: list[NDArray[np.int64]]) -> NDArray[Any]:
+    """Choose, for each sample, the value of the first field whose size is not 0; else that of the last."""
+    chosen = values[-1]
+    for value, size in list(zip(values, sizes, strict=True))[-2::-1]:
+        chosen = np.where(size > 0, value, chosen)
+    return chosen
+
+
+def _first_places(places: list[Places]) -> Places:
+    sizes = [place.size for place in places]
+    return Places(
+        _first([place.offset for place in places], sizes),
+        _first(sizes, sizes),
+        _first([place.checksum for place in places], sizes),
+    )
+
+
+def _place_seeks(
+    index: pa.Table,
+    pictures: Sequence[str],
+    sizes: list[NDArray[np.int64]],
+    shards: Sequence[int],
+) -> Spans:
+    """Find the seek table of each picture: tables lie in the order of rows, and of fields within a row."""
+    if not pictures:
+        return Spans(np.zeros(len(index), np.int64), np.zeros(len(index), np.int64))
+    images = sorted(name for name in field_names(index.schema) if is_image_field(name))
+    lengths = {name: _numbers(index[f"{name}.seek"]) for name in images}
+    totals = np.sum(list(lengths.values()), axis=0)
+    rows = np.cumsum(totals) - totals
+    firsts = np.cumsum([0, *shards])[:-1][np.array(shards) > 0]
+    rows -= np.repeat(rows[firsts], [count for count in shards if count])
+    offsets = dict[str, NDArray[np.int64]]()
+    for name in images:
+        offsets[name] = rows
+        rows = rows + lengths[name]
+    return Spans(
+        _first([offsets[name] for name in pictures], sizes),
+        _first([lengths[name] for name in pictures], sizes),
+    )
 
 
 def _first_value(index: pa.Table, pictures: Sequence[str], attribute: str) -> NDArray[np.int64]:

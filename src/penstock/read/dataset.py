@@ -13,18 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import CorruptError
-from penstock.formats.pread import pread_all
-from penstock.pack.index import (
-    FILE,
-    KEY,
-    LABEL,
-    field_names,
-    read_index,
-    read_indexes,
-    user_columns,
-)
+from penstock.formats.pread import open_regular
+from penstock.pack.index import FILE, KEY, LABEL, field_names, user_columns
+from penstock.pack.index_reading import read_index, read_indexes
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest
+from penstock.pack.stored import read_stored, retry_stale
 from penstock.sample import Sample, field_name, is_image_field
 
 _KEPT_SHARDS = 16
@@ -87,15 +81,15 @@ class Dataset(Sequence[Sample]):
 
     @property
     def index(self) -> pa.Table:
-        """A row a sample: see docs/format.md. Read once, about 100 bytes a sample, without seek tables."""
+        """A row a sample: see docs/format.md. Read once, about 100 bytes a sample."""
         if self._index is None:
             table = self.read_index()
             self._index = table if self._rows is None else table.take(pa.array(self._rows))
         return self._index
 
     def read_index(self) -> pa.Table:
-        """The index of all shards, read anew, whatever part of them this data set is."""
-        return read_indexes(self.path, self.manifest.shards)
+        """Read the index of all shards, whatever part of them this dataset is."""
+        return retry_stale(lambda: read_indexes(self.path, self.manifest.shards))
 
     @property
     def rows(self) -> np.ndarray | None:
@@ -128,7 +122,7 @@ class Dataset(Sequence[Sample]):
     def choose_image(self, field: str) -> Dataset:
         """The same samples with this field as their picture, for a loader: where they have several images.
 
-        Loader(dataset.choose_image("mask.png"), 64)
+        Loader(dataset.choose_image("left.jpg"), 64)
         """
         field = field_name(field)
         if field not in self.fields or not is_image_field(field):
@@ -191,34 +185,30 @@ class Dataset(Sequence[Sample]):
 
     def _read_shard(self, shard: int) -> pa.Table:
         record = self.manifest.shards[shard]
-        return read_index(self.path / record.index.file, rows=record.samples, data=record.data)
+        return retry_stale(lambda: read_index(self.path, record))
 
     def _read_sample(self, row: pa.Table) -> Sample:
         (values,) = row.to_pylist()
         fields = field_names(row.schema)
-        path = self._root / values[FILE]
+        present = [f for f in fields if values[f"{f}.offset"] is not None]
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            data = retry_stale(lambda: self._read_fields(present, values))
         except OSError as error:
+            path = self._root / values[FILE]
             raise CorruptError(f"{path}: {error.strerror}, for sample {values[KEY]!r}") from None
-        try:
-            data = {
-                f: self._read_field(fd, path, f, values)
-                for f in fields
-                if values[f"{f}.offset"] is not None
-            }
-        finally:
-            os.close(fd)
         columns = {name: values[name] for name in user_columns(row.schema)}
         frames = {f: values[f"{f}.frames"] for f in data if values.get(f"{f}.frames") is not None}
         return Sample(values[KEY], data, values[LABEL], columns, frames=frames)
 
-    def _read_field(self, fd: int, path: Path, field: str, values: dict[str, Any]) -> bytes:
-        offset, size = values[f"{field}.offset"], values[f"{field}.size"]
-        available = os.fstat(fd).st_size - offset
-        if available < size:
-            raise CorruptError(
-                f"{path}: ends before {field} of {values[KEY]!r}: {size} bytes at {offset}, "
-                f"{max(0, available)} are there"
-            )
-        return pread_all(fd, size, offset)
+    def _read_fields(self, fields: list[str], values: dict[str, Any]) -> dict[str, bytes]:
+        path, key = self._root / values[FILE], values[KEY]
+        fd, data = open_regular(path), {}
+        try:
+            for field in fields:
+                place = (values[f"{field}.{name}"] for name in ("offset", "size", "crc32c"))
+                data[field] = read_stored(fd, *place)
+        except CorruptError as error:
+            raise CorruptError(f"{path}: {field} of {key!r}: {error}") from None
+        finally:
+            os.close(fd)
+        return data

@@ -3,60 +3,72 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock._core import crc32c_each
 from penstock.errors import CorruptError
-from penstock.formats.pread import pread_into
+from penstock.formats.pread import open_regular, pread_into
+from penstock.pack.stored import CHANGED, describe_short, retry_stale
 from penstock.plan import cut_runs, find_runs, group_files
 from penstock.read.columns import Columns
-from penstock.read.seeks import SeekReader, SeekTables
+from penstock.read.seeks import NO_TABLES, SeekTables, read_seeks
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of one index file: `start` to `stop` - 1 of the whole, with their files below `root`."""
+    """Rows of one shard: `start` to `stop` - 1 of the whole, with their files below `root`."""
 
     start: int
     stop: int
     root: Path
-    index: Path
-    seek: str
-    """The column of the index that has the seek tables of the pictures."""
+    seek: Path | None
+    """The file of its seek tables."""
     loose: bool
     """Whether every row is a file of its own (an image folder)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The bytes of a run in memory, the seek tables of its rows, and why the files of some could not be read."""
+    """The bytes of a run in memory, the seek tables of its rows, and why some rows are lost: their files could not
+    be read, or have other bytes than those that were indexed. The bytes of a lost row are undefined."""
 
     data: NDArray[np.uint8]
     seeks: SeekTables
     lost: Mapping[int, str]
 
 
-_NOTHING: Mapping[int, str] = {}
+Allocate = Callable[[int], NDArray[np.uint8]]
+"""Gives memory of at least so many bytes."""
+
+# Of a run: beyond it, the sizes in an index are compared with those of the files before memory is taken.
+_TRUSTED_BYTES = 64 << 20
 _OPEN_AGAIN = "open its folder or listing again, or remove an index that `penstock index` made and index again"
+_RESTORE = "`penstock verify` lists what is damaged; restore the file, or pack or index again"
 
 
 class Layout:
-    """Runs of a data set, or of several one after the other, and where in its run each row lies."""
+    """Runs of a dataset, or of several one after the other, and where in its run each row lies.
 
-    def __init__(self, columns: Columns, parts: Sequence[Part], run_bytes: int) -> None:
+    With `verify`, the bytes of each row are compared with their checksums when they are read.
+    """
+
+    def __init__(
+        self, columns: Columns, parts: Sequence[Part], run_bytes: int, *, verify: bool = True
+    ) -> None:
         self.columns = columns
+        self._verify = verify
         self._parts = list(parts)
         self._starts = np.array([part.start for part in parts])
-        self._seeks = SeekReader()
         self.runs = self._cut(run_bytes)
         self.places, self.sizes = self._place_rows()
 
     def _cut(self, run_bytes: int) -> NDArray[np.int64]:
-        """Runs never cross an index file, so that their seek tables are one read too."""
+        """Runs never cross a shard, so that their seek tables are one read too."""
         anchor, bounds = self.columns.anchor, [np.zeros(1, np.int64)]
         for part in self._parts:
             rows = slice(part.start, part.stop)
@@ -101,71 +113,119 @@ class Layout:
     def _name_of(self, row: int) -> str:
         return str(self.columns.files[self.columns.file[row]])
 
-    def read_run(self, run: int, memory: NDArray[np.uint8]) -> Run:
-        """Reads a run into memory. Thread-safe.
+    def read_run(self, run: int, take: Allocate) -> Run:
+        """Read a run into memory that `take` gives. Thread-safe.
 
-        A file that is gone loses its rows if it is a loose one, and is an error if it is a shard.
+        Memory is taken when it is known that the file is long enough. A file that is gone or too short
+        loses its rows if it is a loose one, and is an error if it is a shard.
         """
         start, stop = int(self.runs[run]), int(self.runs[run + 1])
         part = self.part_of(start)
-        lost = _NOTHING
         if part.loose:
-            lost = self._read_files(part, start, stop, memory)
+            memory, lost = self._read_files(part, run, take)
         else:
-            self._read_stretch(part, start, stop, memory[: self.sizes[run]])
-        seeks = self._seeks.read(part.index, part.seek, start - part.start, stop - part.start)
-        return Run(memory, seeks or SeekTables.make_empty(stop - start), lost)
+            memory, lost = self._read_stretch(part, run, take), dict[int, str]()
+        if self._verify:
+            self._find_changed(part, run, memory, lost)
+        seek, rows = self.columns.seek, slice(start, stop)
+        seeks = NO_TABLES
+        if part.seek is not None:
+            ends = seek.offset[rows] + seek.size[rows]
+            seeks = read_seeks(part.seek, int(seek.offset[start]), int(ends.max()))
+        return Run(memory, seeks, lost)
 
     def _read_files(
-        self, part: Part, start: int, stop: int, memory: NDArray[np.uint8]
-    ) -> Mapping[int, str]:
-        """Each row from a file of its own; why those that could not be read were not."""
+        self, part: Part, run: int, take: Allocate
+    ) -> tuple[NDArray[np.uint8], dict[int, str]]:
+        """Read each row from a file of its own; return the memory, and why rows could not be read."""
         lost: dict[int, str] = {}
-        span = self.columns.span
-        for row in range(start, stop):
+        span, rows = self.columns.span, range(int(self.runs[run]), int(self.runs[run + 1]))
+        paths = {row: os.path.join(part.root, self._name_of(row)) for row in rows}
+        if self.sizes[run] > _TRUSTED_BYTES:
+            # A giant is always the last of its run (see plan.group_files): without it the run is small.
+            for row in rows:
+                reason = _check_size(paths[row], int(span.offset[row] + span.size[row]))
+                if reason is not None:
+                    lost[row] = reason
+        ends = [int(self.places[row] + span.size[row]) for row in rows if row not in lost]
+        memory = take(max(ends, default=0))
+        for row in rows:
             place, size = int(self.places[row]), int(span.size[row])
+            if row in lost or not size:
+                continue
             target = memory[place : place + size]
-            path = os.path.join(
-                part.root, self._name_of(row)
-            )  # a Path would take as long as opening it
-            reason = _fill(path, target, int(span.offset[row]), whole=True) if size else None
+            reason = _fill_from(paths[row], target, int(span.offset[row]), whole=True)
             if reason is not None:
                 lost[row] = reason
-                target[:] = 0  # not what lay here before
-        return lost
+        return memory, lost
 
-    def _read_stretch(self, part: Part, start: int, stop: int, memory: NDArray[np.uint8]) -> None:
+    def _read_stretch(self, part: Part, run: int, take: Allocate) -> NDArray[np.uint8]:
+        start, stop, size = int(self.runs[run]), int(self.runs[run + 1]), int(self.sizes[run])
         rows = np.flatnonzero(self.columns.span.size[start:stop] > 0)
         if not len(rows):
-            return
+            return take(0)
         row = start + int(rows[0])
         path = part.root / self._name_of(row)
-        reason = _fill(path, memory, int(self.columns.span.offset[row] - self.places[row]))
+        offset = int(self.columns.span.offset[row] - self.places[row])
+        reason = _check_size(path, offset + size) if size > _TRUSTED_BYTES else None
+        if reason is None:
+            memory = take(size)
+            reason = _fill_from(path, memory[:size], offset)
         if reason is not None:
             raise CorruptError(f"{path}: {reason}")
+        return memory
+
+    def _find_changed(
+        self, part: Part, run: int, memory: NDArray[np.uint8], lost: dict[int, str]
+    ) -> None:
+        """Add the rows whose bytes do not have their checksum to `lost`."""
+        start, stop = int(self.runs[run]), int(self.runs[run + 1])
+        kept = np.ones(stop - start, np.bool_)
+        kept[[row - start for row in lost]] = False
+        begins = self.places[start:stop] - self.columns.span.offset[start:stop]
+        for field in self.columns.wanted:
+            rows = np.flatnonzero(kept & (field.size[start:stop] > 0))
+            found = np.zeros(len(rows), np.uint32)
+            offsets = begins[rows] + field.offset[start:stop][rows]
+            crc32c_each(memory, offsets, field.size[start:stop][rows], found)
+            for row in rows[found != field.checksum[start:stop][rows]].tolist():
+                lost[start + row] = f"{CHANGED}; {_OPEN_AGAIN if part.loose else _RESTORE}"
 
 
-def _fill(
+def _fill_from(
     path: str | Path, memory: NDArray[np.uint8], offset: int, *, whole: bool = False
 ) -> str | None:
-    """Fills memory from a file, from all of it if `whole`; what went wrong, if anything."""
+    """Fill memory from a file, from all of it if `whole`; return what went wrong, if anything."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        got = retry_stale(lambda: _fill(path, memory, offset, whole))
     except FileNotFoundError:
         return "the file is missing; it was there when the index was made"
     except OSError as error:
         return str(error.strerror)
+    return None if got == len(memory) else _describe_short(len(memory), offset, got, whole)
+
+
+def _fill(path: str | Path, memory: NDArray[np.uint8], offset: int, whole: bool) -> int:
+    """Fill memory from a file; return how many bytes there are, in the whole file if all of it is wanted."""
+    fd = open_regular(path)
     try:
         got = pread_into(fd, memory.data, offset)
-        if whole and got == len(memory):
-            got = os.fstat(fd).st_size
-    except OSError as error:
-        return str(error.strerror)
+        return os.fstat(fd).st_size - offset if whole and got == len(memory) else got
     finally:
         os.close(fd)
-    if got == len(memory):
-        return None
+
+
+def _check_size(path: str | Path, end: int) -> str | None:
+    """Return why a file has no bytes up to `end`, if it has not, before memory is taken for them."""
+    try:
+        size = os.stat(path).st_size
+    except OSError as error:
+        return str(error.strerror)
+    return None if size >= end else f"{end} bytes are indexed, {size} are there"
+
+
+def _describe_short(size: int, offset: int, got: int, whole: bool) -> str:
     return (
-        f"{len(memory)} bytes at {offset} are indexed, {got} are there; the file changed after it was indexed: "
+        f"{describe_short(size, offset, got)}; the file changed after it was indexed: "
         f"{_OPEN_AGAIN if whole else 'open it again if it is loaded by its own path, else pack or index again'}"
     )

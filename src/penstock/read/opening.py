@@ -3,7 +3,6 @@ checked against them."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -24,9 +23,10 @@ from penstock.formats.files import ImageFiles, is_image_name
 from penstock.formats.folder import walk_files
 from penstock.formats.names import printable
 from penstock.pack.inplace import index_dataset
+from penstock.pack.locking import lock_exclusive, lock_shared
 from penstock.pack.loose import index_files
 from penstock.pack.manifest import NAME as MANIFEST
-from penstock.pack.manifest import read_manifest
+from penstock.pack.manifest import Manifest, read_manifest, record_file
 from penstock.pack.progress import progress_bar
 from penstock.pack.recognise import find_damaged
 from penstock.pack.rejected import NAME as REJECTED
@@ -35,7 +35,7 @@ from penstock.read.dataset import Dataset, open_indexed
 
 _log = logging.getLogger("penstock")
 # Counts up when indexes hold something new, so that those that are kept are made again.
-_CONTENT = 2
+_CONTENT = 3
 _held: dict[Path, int] = {}  # descriptors of manifests that this process has locked
 
 
@@ -163,11 +163,12 @@ def _open_kept(original: _Original, cache: Path) -> Dataset:
     name, state = _digest(os.fspath(original.path)), _digest(f"{_CONTENT} {original.state}")
     kept = _find_kept(original, cache, f"{name}-{state}-")
     if kept is None:
-        with _locked(cache / f"{name}.lock"):
+        with _locked(cache / f"{name}.lock") as locked:
             kept = _find_kept(original, cache, f"{name}-{state}-")
             if kept is None:
                 kept = _build(original, cache, f"{name}-{state}-")
-                for old in cache.glob(f"{name}-*"):  # of what was there before, or damaged
+                # Of what was there before, or damaged. Without locks, others may work with them.
+                for old in cache.glob(f"{name}-*") if locked else ():
                     if old not in _held:
                         _remove(old)
     if (kept / REJECTED).exists():
@@ -191,11 +192,20 @@ def _is_current(target: Path, original: _Original) -> bool:
         if original.on_error == "raise" and (target / REJECTED).exists():
             return False
         manifest = read_manifest(target)
-        if find_damaged(target, manifest) is not None:
+        damage = find_damaged(target, manifest) or _find_changed(target, manifest)
+        if damage is not None:
+            _log.warning("%s: the kept index is damaged and is made again: %s", target, damage)
             return False
     except (CorruptError, OSError):  # OSError: of another user, or removed meanwhile
         return False
     return not original.can_read(manifest.recipe.get("unread", []))
+
+
+def _find_changed(target: Path, manifest: Manifest) -> str | None:
+    """Return which index file does not have its SHA-256, if any. Seek tables have checksums of their own."""
+    records = [shard.index for shard in manifest.shards]
+    changed = (r for r in records if record_file(target / r.file, r.file) != r)
+    return next((f"{record.file} has changed" for record in changed), None)
 
 
 def _build(original: _Original, cache: Path, prefix: str) -> Path:
@@ -219,8 +229,8 @@ def _remove(old: Path) -> None:
     """Unless a process works with it."""
     try:
         with open(old / MANIFEST, "r+") as file:  # NFS locks only what can be written
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(old, ignore_errors=True)
+            if lock_exclusive(file.fileno(), blocking=False):
+                shutil.rmtree(old, ignore_errors=True)
     except FileNotFoundError:  # it was never finished
         shutil.rmtree(old, ignore_errors=True)
     except OSError:
@@ -234,14 +244,18 @@ def _hold(target: Path) -> bool:
             file = os.open(target / MANIFEST, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return False
-        fcntl.flock(file, fcntl.LOCK_SH)
+        lock_shared(file)
         _held[target] = file
     return (target / MANIFEST).exists()
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Lets one process at a time build; the ranks of one machine wait for the first of them."""
+def _locked(path: Path) -> Iterator[bool]:
+    """Let one process at a time build: the ranks of one machine wait for the first of them.
+
+    Yields whether the lock is held. Where the file system has no locks, several may build the same index,
+    each under a name of its own.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(path, "w")  # noqa: SIM115 - closed below
@@ -251,5 +265,4 @@ def _locked(path: Path) -> Iterator[None]:
             "written to"
         ) from error
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield lock_exclusive(file.fileno())

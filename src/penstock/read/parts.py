@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.pack.index import KEY, field_names, user_columns
-from penstock.read.columns import Columns, Places, digest_keys, find_several, read_columns
+from penstock.read.columns import (
+    Columns,
+    Places,
+    Spans,
+    digest_keys,
+    find_several,
+    read_columns,
+)
 from penstock.read.dataset import Dataset
 from penstock.read.layout import Part
 from penstock.sample import is_image_field, picture_fields
@@ -20,7 +28,7 @@ class Table:
     """Rows of all data sets; those of data set *d* are `bounds[d]` to `bounds[d + 1]` - 1.
 
     `keys` is a digest of all keys in their order, and of the images that were chosen. `pictures` names the fields
-    that are decoded where there are other images beside them.
+    that are decoded where there are other images beside them. `kinds` counts the pictures of each kind.
     """
 
     def __init__(self, datasets: Sequence[Dataset], fields: Sequence[str], *, image: bool) -> None:
@@ -29,6 +37,7 @@ class Table:
         self.bounds = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         self.keys = b""
         self.pictures: set[str] = set()
+        self.kinds: Counter[str] = Counter()
         self.parts: list[Part] = []
         columns = []
         for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True):
@@ -41,7 +50,8 @@ class Table:
             self.keys += digest_keys(index) + "".join(chosen).encode()
             if pictures != images:
                 self.pictures.update(pictures)
-            self.parts += _parts_of(dataset, start, pictures)
+            self.kinds += _count_kinds(index, pictures)
+            self.parts += _parts_of(dataset, start)
             columns.append(_read(dataset, index, pictures, fields, image))
         self.columns = _concatenate(datasets, columns)
 
@@ -66,6 +76,15 @@ class Table:
         """The data set of a row, and its number there."""
         number = int(np.searchsorted(self.bounds, row, side="right")) - 1
         return self._datasets[number], row - int(self.bounds[number])
+
+
+def _count_kinds(index: pa.Table, pictures: Sequence[str]) -> Counter[str]:
+    kinds: Counter[str] = Counter()
+    for name in pictures:
+        for entry in index[f"{name}.kind"].value_counts().to_pylist():
+            if entry["values"] is not None:
+                kinds[entry["values"]] += entry["counts"]
+    return kinds
 
 
 def find_pictures(dataset: Dataset, fields: Sequence[str]) -> list[str]:
@@ -101,17 +120,17 @@ def _read(
             f"{dataset.origin} has no {sorted(missing)}: it has the fields {list(dataset.fields)} "
             f"and the columns {index.column_names}"
         )
-    return read_columns(index, pictures, wanted, user, image)
+    shards = [shard.samples for shard in dataset.manifest.shards]
+    return read_columns(index, pictures, wanted, user, image, shards)
 
 
-def _parts_of(dataset: Dataset, start: int, pictures: Sequence[str]) -> list[Part]:
+def _parts_of(dataset: Dataset, start: int) -> list[Part]:
     parts = []
-    seek = next((f"{name}.seek" for name in pictures if name.endswith("jpg")), "")
     for shard in dataset.manifest.shards:
-        index = dataset.path / Path(shard.index.file)
+        seek = None if shard.seek is None else dataset.path / Path(shard.seek.file)
         stop = start + shard.samples
         if shard.samples:
-            parts.append(Part(start, stop, dataset.root, index, seek, loose=shard.data is None))
+            parts.append(Part(start, stop, dataset.root, seek, loose=shard.data is None))
         start = stop
     return parts
 
@@ -128,8 +147,10 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
     return Columns(
         files=files,
         file=np.concatenate([part.file for part in shifted]),
-        span=_join([part.span for part in parts]),
+        span=_join_spans([part.span for part in parts]),
         image=_join([part.image for part in parts]),
+        seek=_join_spans([part.seek for part in parts]),
+        wants_image=first.wants_image,
         fields={name: _join([part.fields[name] for part in parts]) for name in first.fields},
         height=np.concatenate([part.height for part in parts]),
         width=np.concatenate([part.width for part in parts]),
@@ -158,5 +179,11 @@ def _join_columns(
 
 def _join(places: list[Places]) -> Places:
     return Places(
-        np.concatenate([p.offset for p in places]), np.concatenate([p.size for p in places])
+        np.concatenate([p.offset for p in places]),
+        np.concatenate([p.size for p in places]),
+        np.concatenate([p.checksum for p in places]),
     )
+
+
+def _join_spans(spans: list[Spans]) -> Spans:
+    return Spans(np.concatenate([s.offset for s in spans]), np.concatenate([s.size for s in spans]))

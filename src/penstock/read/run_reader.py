@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.plan import RunSchedule
-from penstock.read.layout import Run
+from penstock.read.layout import Allocate, Run
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-ReadRun = Callable[[int, NDArray[np.uint8]], Run]
+ReadRun = Callable[[int, Allocate], Run]
 
 # What a thread reads at one go, of runs of a file each: to wait and to wake costs more than to read one.
 _CLAIMED_RUNS = 16
@@ -99,7 +99,7 @@ class RunReader:
         ahead: int = 2,
         threads: int = 2,
     ) -> None:
-        """`read_run(run, memory)` fills the first `sizes[run]` bytes of memory. Begins at step `start`.
+        """`read_run(run, take)` reads a run of about `sizes[run]` bytes. Begins at step `start`.
 
         `arenas` may be those of readers before: memory that was touched once is quicker to fill.
         """
@@ -189,7 +189,7 @@ class RunReader:
                 if self._closed:
                     break
                 try:
-                    done[run] = self._read_run(run, self._arenas.take(int(self._sizes[run])))
+                    done[run] = self._read_run(run, self._arenas.take)
                 except BaseException as error:  # noqa: BLE001 - it is raised again where the run is needed
                     failed[run] = error
             with self._change:

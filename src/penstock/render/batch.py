@@ -18,7 +18,7 @@ from penstock._core import Crew
 from penstock.pack.cores import count_cores
 from penstock.render.decode import decode_with_pillow
 from penstock.render.inputs import Arena, Data, Inputs
-from penstock.render.options import BYTES, Color, Output, Window
+from penstock.render.options import BYTES, Color, Depth16, Output, Window, check_depth16
 from penstock.render.status import LEFT_TO_PILLOW, Status
 
 Resample = Literal["bilinear", "bicubic"]
@@ -35,6 +35,7 @@ def render_batch(
     color: Color | None = None,
     output: Output = BYTES,
     resample: Resample = "bilinear",
+    depth16: Depth16 = "clip",
     out: NDArray[Any] | None = None,
     threads: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int32]]:
@@ -48,6 +49,8 @@ def render_batch(
     size: (height, width) of all results. With `window`, they are parts of larger pictures.
     seeks: tables of `build_seek`, empty ones allowed; they change the speed, never the result
         (of an image that was damaged since, the pixels may differ).
+    depth16: what becomes of the levels of grey images with 16 bits per pixel: `clip` leaves those up to 255 and makes
+        all others white, as Pillow and so torchvision do; `scale` maps 0 to 65,535 to 0 to 255.
     out: where to write, C-contiguous, of the shape and dtype of `output`; made if not given.
     threads: how many to use at most, the calling one included; all CPUs of the process if not given.
 
@@ -56,7 +59,7 @@ def render_batch(
     GIL is released. May be called from several threads at once, and after a fork.
     """
     request = _check_request(
-        images, boxes, size, window, flips, seeks, color, output, resample, out
+        images, boxes, size, window, flips, seeks, color, output, resample, depth16, out
     )
     threads = _check_threads(threads)
     request.core.render(threads)
@@ -75,6 +78,7 @@ def begin_batch(
     color: Color | None = None,
     output: Output = BYTES,
     resample: Resample = "bilinear",
+    depth16: Depth16 = "clip",
     out: NDArray[Any] | None = None,
     threads: int | None = None,
 ) -> Rendering:
@@ -90,7 +94,7 @@ def begin_batch(
     is finished in the process that began it.
     """
     request = _check_request(
-        images, boxes, size, window, flips, seeks, color, output, resample, out
+        images, boxes, size, window, flips, seeks, color, output, resample, depth16, out
     )
     return Rendering(request, _check_threads(threads), request.core.begin(crew))
 
@@ -124,6 +128,7 @@ class _Request:
     color: Color
     output: Output
     bicubic: bool
+    depth16: Depth16
     out: NDArray[Any]
     status: NDArray[np.int32]
 
@@ -164,7 +169,8 @@ class _Request:
             self._render_row(row)
 
     def _render_row(self, row: int) -> None:
-        self.status[row], pixels = decode_with_pillow(self.images[row], Status(self.status[row]))
+        verdict = Status(self.status[row])
+        self.status[row], pixels = decode_with_pillow(self.images[row], verdict, self.depth16)
         if pixels is not None:
             self._take(slice(row, row + 1), pixels).core.render(1)
 
@@ -178,6 +184,7 @@ class _Request:
             color=self.color.take(rows),
             output=self.output,
             bicubic=self.bicubic,
+            depth16=self.depth16,
             out=self.out[rows],
             status=self.status[rows],
         )
@@ -193,6 +200,7 @@ def _check_request(
     color: Color | None,
     output: Output,
     resample: Resample,
+    depth16: Depth16,
     out: NDArray[Any] | None,
 ) -> _Request:
     boxes = _check_boxes(boxes)
@@ -206,6 +214,7 @@ def _check_request(
         color=Color() if color is None else _check_color(color, count),
         output=output,
         bicubic=_check_resample(resample) == "bicubic",
+        depth16=check_depth16(depth16),
         out=_check_out(out, output, output.shape(count, _check_size(size))),
         status=np.zeros(count, np.int32),
     )

@@ -11,21 +11,28 @@ from PIL import Image
 from penstock import _core
 from penstock.errors import DecodeError
 from penstock.render import reference
+from penstock.render.options import Depth16
 from penstock.render.status import LEFT_TO_PILLOW, Status, status_message
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-def decode_jpeg(data: Buffer) -> NDArray[np.uint8]:
-    """uint8[H, W, 3], as `Image.open(data).convert("RGB")` gives it; EXIF orientation is not applied.
+def decode_jpeg(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
+    """Return uint8[H, W, 3], as `Image.open(data).convert("RGB")` gives it; EXIF orientation is not applied.
 
     Baseline JPEG is decoded by the core, every other format that Pillow reads by Pillow.
-    Raises DecodeError for what Pillow refuses: data that is damaged or no image.
+
+    Args:
+        data: The encoded image.
+        depth16: What becomes of grey images with 16 bits per pixel; see `render_batch`.
+
+    Raises:
+        DecodeError: Pillow refuses the data: it is damaged or no image.
     """
     code, pixels = _core.decode_jpeg(data)
     if code in LEFT_TO_PILLOW:
-        code, pixels = decode_with_pillow(data, Status(code))
+        code, pixels = decode_with_pillow(data, Status(code), depth16)
     if pixels is None:
         raise DecodeError(f"{status_message(code)} ({memoryview(data).nbytes} bytes)")
     return pixels
@@ -36,10 +43,12 @@ def build_seek(data: Buffer) -> bytes:
     return _core.build_seek(data)[1]
 
 
-def decode_with_pillow(data: Buffer, verdict: Status) -> tuple[Status, NDArray[np.uint8] | None]:
-    """OK and the pixels; or why there are none, which is the core's `verdict` if it had one."""
+def decode_with_pillow(
+    data: Buffer, verdict: Status, depth16: Depth16 = "clip"
+) -> tuple[Status, NDArray[np.uint8] | None]:
+    """Return OK and the pixels; or why there are none, which is the core's `verdict` if it had one."""
     try:
-        return Status.OK, reference.decode(data)
+        return Status.OK, reference.decode(data, depth16)
     except MemoryError:
         raise  # the machine's fault, not the picture's
     except Image.DecompressionBombError:

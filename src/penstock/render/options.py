@@ -13,9 +13,18 @@ MAX_SIDE = 1 << 26  # a picture of 1 x 65,500 whose shorter side becomes 1,024
 Triple = tuple[float, float, float]
 Dtype = Literal["uint8", "float32", "float16", "bfloat16"]
 Layout = Literal["channels_last", "channels_first"]
+Depth16 = Literal["clip", "scale"]
+"""What becomes of the levels of grey images with 16 bits per pixel; see `render_batch`."""
 
 # NumPy has no bfloat16: its bits come as uint16, for `torch.Tensor.view(torch.bfloat16)`.
 _ELEMENTS = {"uint8": "uint8", "float32": "float32", "float16": "float16", "bfloat16": "uint16"}
+
+
+def check_depth16(depth16: Depth16) -> Depth16:
+    """Return the argument. Raises ValueError if it is neither `clip` nor `scale`."""
+    if depth16 not in ("clip", "scale"):
+        raise ValueError(f"depth16 is {depth16!r}; give 'clip' or 'scale'")
+    return depth16
 
 
 @dataclass(frozen=True, eq=False)

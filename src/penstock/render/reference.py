@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
 
-from penstock.render.options import BYTES, Output, round_to_bfloat16, scale_levels
+from penstock.formats.header import DEEP_MODES
+from penstock.render.options import BYTES, Depth16, Output, round_to_bfloat16, scale_levels
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -25,10 +26,19 @@ _FILTERS = {
 _ENHANCERS = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
 
 
-def decode(data: Buffer) -> NDArray[np.uint8]:
-    """uint8[H, W, 3] of any image that Pillow reads; raises what Pillow raises."""
+def decode(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
+    """Return uint8[H, W, 3] of any image that Pillow reads. Raises what Pillow raises."""
     with Image.open(io.BytesIO(data)) as image:
+        if depth16 == "scale" and image.mode in DEEP_MODES:
+            return _scale_levels16(np.asarray(image))
         return np.asarray(image.convert("RGB"))
+
+
+def _scale_levels16(levels: NDArray[Any]) -> NDArray[np.uint8]:
+    """Map grey levels from 0 to 65,535 to the nearest of 256, in three equal channels."""
+    deep = levels.astype(np.int64).clip(0, 65535)
+    grey = ((deep * 255 + 32767) // 65535).astype(np.uint8)
+    return np.repeat(grey[..., None], 3, axis=2)
 
 
 def resize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +15,17 @@ IGNORED_LABEL = -100
 """The label of an entry that only fills up the batch: torch's losses leave it out by default."""
 
 
-_NO_FLAGS = np.zeros(0, np.bool_)
-_NO_ROWS = np.zeros(0, np.int64)
-
-
 class Batch(tuple[Any, ...]):
     """`images, labels = batch`, or whatever fields were asked for, in their order.
 
     valid: bool[B], False for entries that only make ranks equally long: leave them out of metrics.
-    rows: int64[B], the numbers of the samples in the data set.
+    rows: int64[B], the numbers of the samples in the dataset.
     draws: int64[B], the numbers that their randomness comes from: those of the rows, unless rows repeat.
     errors: (key, reason) of its samples that did not decode, and were left out or substituted.
     epoch, step: where it stands; with the seed, they are all it takes to make it again.
+
+    `type(batch)(values)`, by which some programs move batches, loses these: then they raise RuntimeError. Intentional:
+    not AttributeError, since `getattr(batch, "valid", None)` would count the fillers without a word.
     """
 
     valid: NDArray[np.bool_]
@@ -40,28 +39,59 @@ class Batch(tuple[Any, ...]):
 
     def __new__(
         cls,
-        values: Iterable[Any],
+        values: Iterable[Any] = (),
         *,
-        valid: NDArray[np.bool_] = _NO_FLAGS,
-        rows: NDArray[np.int64] = _NO_ROWS,
-        draws: NDArray[np.int64] = _NO_ROWS,
+        valid: NDArray[np.bool_] | None = None,
+        rows: NDArray[np.int64] | None = None,
+        draws: NDArray[np.int64] | None = None,
         errors: tuple[tuple[str, str], ...] = (),
         epoch: int = 0,
         step: int = 0,
         finished: bool = False,
     ) -> Self:
-        """With the values alone it is as good as a tuple: code that moves batches about may do that."""
+        """Make a batch; with the values alone, one that does not know where it comes from."""
         batch = super().__new__(cls, values)
-        batch.valid, batch.rows, batch.draws = valid, rows, draws
-        batch.errors, batch.epoch, batch.step, batch.finished = errors, epoch, step, finished
+        if valid is not None and rows is not None and draws is not None:
+            batch.valid, batch.rows, batch.draws = valid, rows, draws
+            batch.errors, batch.epoch, batch.step, batch.finished = errors, epoch, step, finished
         return batch
 
+    if not TYPE_CHECKING:  # so that a mistyped name is still noticed
+
+        def __getattr__(self, name: str) -> Any:
+            if name in Batch.__annotations__:
+                raise RuntimeError(
+                    f"batch.{name} is lost: this batch was rebuilt from its values alone, as type(batch)(values); move "
+                    "batches by batch.to(device), change them by batch.replace(values), or read it before"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def to(self, device: Any, non_blocking: bool = False) -> Batch:
+        """Return the same batch with all tensors on `device`, also those in tuples, lists and dicts.
+
+        Args:
+            device: what `to` of a tensor takes. Anything that has a `to` is moved; the rest stays as it is.
+            non_blocking: whether copies from pinned memory may go on after the call.
+        """
+        options = {"non_blocking": True} if non_blocking else {}
+        return self._map("to", lambda value: value.to(device, **options))
+
+    def pin_memory(self) -> Batch:
+        """Return the same batch with all tensors in pinned memory."""
+        return self._map("pin_memory", lambda value: value.pin_memory())
+
+    def _map(self, method: str, change: Callable[[Any], Any]) -> Batch:
+        def has_method(value: Any) -> bool:
+            return hasattr(value, method) and not isinstance(value, type)
+
+        return self.replace(tuple(map_nested(value, has_method, change) for value in self))
+
     def replace(self, values: tuple[Any, ...]) -> Batch:
-        """The same batch with other values."""
+        """Return the same batch with other values."""
         return _rebuild(values, vars(self))
 
     def take(self, kept: NDArray[np.int64]) -> Batch:
-        """The same values, said to be of these entries only."""
+        """Return the same values, said to be of these entries only."""
         chosen = {name: getattr(self, name)[kept] for name in ("valid", "rows", "draws")}
         return _rebuild(tuple(self), {**vars(self), **chosen})
 
@@ -71,3 +101,17 @@ class Batch(tuple[Any, ...]):
 
 def _rebuild(values: tuple[Any, ...], about: dict[str, Any]) -> Batch:
     return Batch(values, **about)
+
+
+def map_nested(value: Any, is_wanted: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
+    """Return the same structure of tuples, lists and dicts with all that is wanted changed."""
+    if is_wanted(value):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_nested(item, is_wanted, change) for key, item in value.items()}
+    if not isinstance(value, (tuple, list)):
+        return value
+    items = [map_nested(item, is_wanted, change) for item in value]
+    if isinstance(value, Batch):
+        return value.replace(tuple(items))
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from penstock.formats.header import describe_deep
+from penstock.render.options import Depth16
 from penstock.run.stage import name_of
 from penstock.serve.pipeline import Pipeline
+from penstock.serve.torchvision import TENSORS_RESIZED
 
 _WIDEST = 52
+_log = logging.getLogger("penstock")
 
 
 def describe_loader(
@@ -36,6 +41,18 @@ def describe_loader(
         for name, where, why in rows
     ]
     return "\n".join([title, *lines])
+
+
+def log_hints(
+    dataset: object, kinds: Mapping[str, int], pipeline: Pipeline, depth16: Depth16
+) -> None:
+    """Warn of what the user may not expect: white images of 16 bits, and a resize that runs in Python."""
+    if depth16 == "clip" and (sentence := describe_deep(kinds)):
+        _log.warning("%r: %s", dataset, sentence)
+    for line in pipeline.lines:
+        if line.where == "Python" and TENSORS_RESIZED in line.why:
+            name = _name(line.step)
+            _log.warning("%s runs in Python, which is several times slower: %s", name, line.why)
 
 
 def _describe_place(where: str, workers: int, threads: int) -> str:

@@ -9,14 +9,14 @@ documentation wants it; tests run the logic with a stand-in for the device, and 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
 import torch
 
 from penstock.render import Output
-from penstock.serve.batch import Batch
+from penstock.serve.batch import Batch, map_nested
 
 T = TypeVar("T")
 
@@ -134,15 +134,5 @@ def make_normalizer(output: Output) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """The same structure with every tensor changed."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, Batch):
-        return value.replace(tuple(map_tensors(item, change) for item in value))
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_tensors(item, change) for item in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(map_tensors(item, change) for item in value)
-    if isinstance(value, Mapping):
-        return {key: map_tensors(item, change) for key, item in value.items()}
-    return value
+    """Return the same structure with every tensor changed."""
+    return map_nested(value, lambda item: isinstance(item, torch.Tensor), change)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from operator import index
@@ -26,11 +27,20 @@ from penstock.serve.sampling import Mixture, Sampling, Weights
 
 
 class Position(NamedTuple):
-    """A step of an epoch; with lanes, if it was begun with others than it would have here."""
+    """A step of an epoch.
+
+    lanes: those that the epoch was begun with, if it would have others here.
+    world_size: how many ranks count these steps; None where no epoch was begun yet.
+    """
 
     epoch: int
     step: int
     lanes: int | None = None
+    world_size: int | None = None
+
+    def is_start_of(self, epoch: int) -> bool:
+        """Return whether it is the first step of `epoch`."""
+        return (self.epoch, self.step) == (epoch, 0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class State:
 
 
 class Epochs:
-    """Plans of epochs over the samples of a source."""
+    """Plans of epochs over the samples of a source, as one rank of `split` goes through them."""
 
     def __init__(
         self,
@@ -73,15 +83,44 @@ class Epochs:
         shuffle: bool,
         window: int | str | None,
         weights: Weights,
+        verify: bool = True,
     ) -> None:
-        self.split = split
         self.table = _read_table(source, fields)
         self.sampling = Sampling(source, self.table, weights, seed)
-        self.seed = seed
-        self.window = choose_window(window, self.table, split.global_batch) if shuffle else 0
-        self._shuffle = Shuffle(seed, self.window) if shuffle else None
-        self.layout = self._lay_out()
+        self.seed, self._verify = seed, verify
+        self._choices = shuffle, window
+        self._layouts: dict[bool, Layout] = {}
         self._kept: tuple[int, Split, EpochPlan] | None = None
+        self._set_split(split)
+
+    def _set_split(self, split: Split) -> None:
+        """Set what depends on how many ranks there are."""
+        shuffle, window = self._choices
+        self.split = split
+        self.window = choose_window(window, self.table, split.global_batch) if shuffle else 0
+        self._shuffle = Shuffle(self.seed, self.window) if shuffle else None
+
+    def shared_by(self, rank: int, world_size: int) -> Epochs:
+        """Return the epochs of the same samples as this rank goes through them."""
+        split = replace(self.split, rank=rank, world_size=world_size)
+        if split == self.split:
+            return self
+        other = copy(self)
+        other._set_split(split)
+        return other
+
+    @property
+    def layout(self) -> Layout:
+        """The runs that samples are read in."""
+        shuffle = self._shuffle
+        anywhere = shuffle is not None and shuffle.is_global(len(self.sampling))
+        if anywhere not in self._layouts:
+            columns = self.table.columns
+            run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=self.sampling.share)
+            self._layouts[anywhere] = Layout(
+                columns, self.table.parts, run_bytes, verify=self._verify
+            )
+        return self._layouts[anywhere]
 
     def __len__(self) -> int:
         """Steps of an epoch."""
@@ -109,16 +148,25 @@ class Epochs:
             raise ValueError(
                 f"step {loaded.step} of epoch {loaded.epoch}: an epoch has {len(self)}"
             )
-        position = Position(loaded.epoch, loaded.step)
+        position = Position(loaded.epoch, loaded.step, world_size=self.split.world_size)
         _check_equal(asdict(loaded), asdict(replace(self._state(position), lanes=loaded.lanes)))
         if loaded.step == 0:
             return position
         if loaded.lanes % self.split.world_size:
             raise ValueError(
-                f"{self.split.world_size} ranks cannot go on with this epoch: it was begun for {loaded.lanes}, or as many "
-                "as divide that. Go on with such a number, or start an epoch anew by set_epoch"
+                f"cannot resume mid-epoch with world_size={self.split.world_size}: it must divide {loaded.lanes}; resume "
+                "with such a world size, or call set_epoch() to start a new epoch"
             )
         return position._replace(lanes=replace(self.split, lanes=loaded.lanes).lanes)
+
+    def check_world(self, position: Position) -> None:
+        """Raise ValueError if a position within an epoch counts the steps of another world size."""
+        if position.step and position.world_size != self.split.world_size:
+            raise ValueError(
+                f"cannot resume at step {position.step} of epoch {position.epoch}: the state was loaded for "
+                f"world_size={position.world_size}, which is {self.split.world_size} now; load it when the process "
+                "group is there, give rank and world_size, or call set_epoch() to start a new epoch"
+            )
 
     def _split_at(self, position: Position) -> Split:
         return replace(self.split, lanes=position.lanes)
@@ -145,12 +193,6 @@ class Epochs:
         digest.update(np.array([part.start for part in self.table.parts]).data)
         digest.update(self.table.columns.image.size.data)
         return digest.hexdigest()
-
-    def _lay_out(self) -> Layout:
-        shuffle, columns = self._shuffle, self.table.columns
-        anywhere = shuffle is not None and shuffle.is_global(len(self.sampling))
-        run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=self.sampling.share)
-        return Layout(columns, self.table.parts, run_bytes)
 
 
 def _read_table(source: Dataset | Mixture, fields: Sequence[str]) -> Table:

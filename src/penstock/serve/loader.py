@@ -12,18 +12,20 @@ from penstock.pack.checks import read_whole
 from penstock.pack.cores import count_cores
 from penstock.plan import EpochPlan, Split
 from penstock.read.dataset import Dataset
-from penstock.read.opening import open_dataset
+from penstock.render.options import Depth16, check_depth16
 from penstock.run.interrupts import run_undisturbed
+from penstock.serve.arguments import check_choices, check_fields, open_source
 from penstock.serve.batch import IGNORED_LABEL, Batch
 from penstock.serve.choices import find_common_size
-from penstock.serve.describe import describe_loader
+from penstock.serve.describe import describe_loader, log_hints
 from penstock.serve.epochs import Epochs, Position
 from penstock.serve.iteration import Production, iterate
+from penstock.serve.masks import check_no_masks
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.pipeline import Pipeline, divide_transform
 from penstock.serve.python_stage import PythonPart, Workers
 from penstock.serve.python_steps import Collate, PythonSteps
-from penstock.serve.rank import find_rank
+from penstock.serve.rank import Place, check_given, find_place, log_place
 from penstock.serve.renderer import IMAGE, LABEL, Renderer
 from penstock.serve.sampling import Mixture, Weights
 from penstock.serve.stats import Counters, Stats, summarise
@@ -73,6 +75,8 @@ class Loader:
         threads: int | None = None,
         prefetch: int = 2,
         start_method: str | None = None,
+        verify: bool = True,
+        depth16: Depth16 = "clip",
     ) -> None:
         """
         transform: a list of `penstock.transforms`, a torchvision `Compose` as it is, or any function of a PIL
@@ -87,8 +91,12 @@ class Loader:
         weights: how often samples come: a number each, or `balanced` for equal classes.
         on_error: what to do with samples that do not decode: `raise`, `skip`, or `substitute` another of the batch.
         window: over how many samples to shuffle; `auto` is about 96 MiB of them, None all.
-        rank, world_size: torch.distributed's, or those of the environment, unless given.
+        rank, world_size: found when an epoch begins unless given: torch.distributed's, or those of the environment.
         threads: for rendering; as many as cores unless given. prefetch: how many batches to keep ready.
+        verify: compare the bytes of each sample with their CRC-32C as they are read. A sample whose bytes have
+            changed since they were indexed is a bad sample, as `on_error` says.
+        depth16: what becomes of grey images with 16 bits per pixel: `clip` makes all levels above 255 white, as
+            torchvision does; `scale` maps them to 8 bits.
         """
         if isinstance(source, (str, os.PathLike)):
             source = Path(source).absolute()  # not abspath, which takes `link/..` wrongly
@@ -96,18 +104,18 @@ class Loader:
             name: value for name, value in locals().items() if name not in ("self", "__class__")
         }
         batch_size, seed = read_whole("batch_size", batch_size), read_whole("seed", seed)
-        _check_choices(on_error, prefetch, threads, num_workers)
-        _check_fields(fields, collate_fn)
+        check_choices(on_error, prefetch, threads, num_workers)
+        check_fields(fields, collate_fn)
         keeps_all = not drop_last if exact is None else exact
         if keeps_all and drop_last:
             raise ValueError("exact=True keeps every sample, drop_last=True does not: give one")
-        self.dataset = _open_source(source, on_error)
+        self.dataset = open_source(source, on_error)
         self.batch_size = batch_size
         self.fields = tuple(fields)
         self.shuffle = shuffle
         self.seed = seed
         self.drop_last = not keeps_all
-        self.rank, self.world_size = find_rank(rank, world_size)
+        self._given = check_given(rank, world_size)
         self._on_error: OnError = on_error
         self._threads = threads or count_cores()
         self._prefetch = prefetch
@@ -115,18 +123,24 @@ class Loader:
         self._epochs = Epochs(
             self.dataset,
             self.fields,
-            Split(batch_size, self.rank, self.world_size, last=last),
+            Split(batch_size, last=last),
             seed=seed,
             shuffle=shuffle,
             window=window,
             weights=weights,
+            verify=verify,
         )
         self._pipeline = Pipeline(None)
+        self._depth16 = check_depth16(depth16)
         if IMAGE in self.fields:
+            check_no_masks(self.dataset)
             columns, subset = self._epochs.table.columns, self._epochs.sampling.subset
             common_size = find_common_size(columns, subset)
             collates = collate_fn is not None
-            self._pipeline = divide_transform(transform, common_size, collates=collates)
+            self._pipeline = divide_transform(
+                transform, common_size, collates=collates, any_size=batch_size == 1
+            )
+            log_hints(self.dataset, self._epochs.table.kinds, self._pipeline, self._depth16)
         self._in_python = bool(self._pipeline.steps or collate_fn)
         self._collate_fn, self._start_method = collate_fn, start_method
         self._num_workers = count_cores() if num_workers is None else num_workers
@@ -136,15 +150,18 @@ class Loader:
         self._productions: list[Production] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The rank is that of this process, wherever the copy is made.
-        arguments = {**self._arguments, "rank": self.rank, "world_size": self.world_size}
-        return _rebuild, (type(self), arguments, self._next, self._received)
+        # Intentional: without a rank that was found here. The copy finds that of its own process.
+        received = self._received
+        if not received.step:
+            received = Position(received.epoch, 0)
+        return _rebuild, (type(self), self._arguments, self._next, received)
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.dataset!r}, batch_size={self.batch_size}, "
-            f"{len(self)} steps, rank {self.rank} of {self.world_size})"
-        )
+        try:
+            share = f"{len(self)} steps, {self._find_place()}"
+        except ValueError as error:  # to be shown, not raised by what is printed for debugging
+            share = f"rank not found: {error}"
+        return f"{type(self).__name__}({self.dataset!r}, batch_size={self.batch_size}, {share})"
 
     def __str__(self) -> str:
         """Where each step of the transform runs, and why."""
@@ -158,8 +175,39 @@ class Loader:
         )
 
     def __len__(self) -> int:
-        """Batches of an epoch: the same on every rank."""
-        return len(self._epochs)
+        """Return the number of batches per epoch, the same on every rank.
+
+        Ranks are found when an epoch begins. Until then this counts for the world size that can be found right now:
+        the one given, else that of the process group, of the environment, or 1.
+        """
+        return len(self._share(self._find_place()))
+
+    def count_samples(self) -> int:
+        """Return the number of samples this rank sees per epoch, fillers included."""
+        epochs = self._share(self._find_place())
+        return epochs.split.count_samples(len(epochs.sampling))
+
+    @property
+    def rank(self) -> int:
+        """Rank of this process: the one given, else as it can be found right now.
+
+        Raises:
+            ValueError: there are several ranks, and it cannot be found which one this is.
+        """
+        return self._find_place().require_rank()
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks: the one given, else as it can be found right now."""
+        return self._find_place().world_size
+
+    def _find_place(self) -> Place:
+        return find_place() if self._given is None else self._given
+
+    def _share(self, place: Place) -> Epochs:
+        """Return the epochs as this place goes through them, and keep them for the next time."""
+        self._epochs = self._epochs.shared_by(place.rank or 0, place.world_size)
+        return self._epochs
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +216,7 @@ class Loader:
         self.close()
 
     def close(self) -> None:
-        """Ends the threads of all iterations, from any thread. Again is fine; so is iterating anew."""
+        """Stop all running iterations. Idempotent and thread-safe; the loader can be iterated again afterwards."""
         for production in self._productions:
             production.close()
         self._productions = []
@@ -182,37 +230,50 @@ class Loader:
         epoch = index(epoch)
         if epoch < 0:
             raise ValueError(f"epoch is {epoch}; epochs count from 0")
-        if epoch != self._next.epoch:
+        if epoch != self._next.epoch or not self._next.step:
             self._next = Position(epoch, 0)
         self._received = self._next
 
     def state_dict(self) -> dict[str, Any]:
-        """What the training loop has received, whatever was prefetched; at the end of an epoch, the start
-        of the next. Plain values, the same on every rank."""
-        return self._epochs.write_state(self._received)
+        """Return the position after the last batch that the training loop received, as plain values.
+
+        The same on every rank, whatever was prefetched. After the last batch of an epoch it is the start of the next
+        epoch. The global batch in it is that of the ranks the epoch was begun with.
+        """
+        received = self._received
+        if received.world_size is None:
+            return self._share(self._find_place()).write_state(received)
+        epochs = self._epochs
+        if epochs.split.world_size != received.world_size:
+            epochs = epochs.shared_by(0, received.world_size)
+        return epochs.write_state(received)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on after the last batch that was received when `state` was taken.
+        """Resume after the last batch that was received when `state` was taken, with the next iterator that is advanced.
 
-        The world size may have changed, if batch_size has changed with it: the global batches stay. An epoch that
-        has begun can go on with as many ranks as divide its lanes: 8 or more if it is shuffled, else the ranks that
+        The world size may have changed, if batch_size has changed with it: the global batches stay. A running epoch
+        can be resumed with as many ranks as divide its lanes: 8 or more if it is shuffled, else the ranks that
         it was begun with.
+
+        Raises:
+            ValueError: the state is of another loader, or of another global batch with the ranks that can be found
+                right now: load it after init_process_group.
         """
-        self._next = self._received = self._epochs.read_state(state)
+        self._next = self._received = self._share(self._find_place()).read_state(state)
 
     def stats(self) -> Stats:
         """What was loaded so far, how fast, what waited for what, and which samples were bad."""
         return summarise(self._counters, [production.ready for production in self._productions])
 
     def __iter__(self) -> Iterator[Any]:
-        """The current epoch from its first step, or from where a loaded state stands."""
-        begin = self._next
-        self._next = Position(begin.epoch, 0)
-        return self._iterate(begin)
+        """Iterate over the current epoch from its first step, or from where a loaded state stands.
 
-    def _iterate(self, begin: Position) -> Iterator[Any]:
-        plan = self._epochs.plan(begin)
-        batches = self._produce(begin.epoch, plan, begin.step)
+        Position and rank are read at the first `next`: an iterator that is never advanced changes nothing. Of
+        several iterators, the first that is advanced resumes a loaded state, the others start the epoch anew.
+        """
+        epochs, begin = self._begin()
+        plan = epochs.plan(begin)
+        batches = self._produce(epochs, begin, plan)
         self._received = begin
         try:
             for batch in self._deliver(batches):
@@ -224,6 +285,18 @@ class Loader:
         finally:
             run_undisturbed(lambda: self._end(batches))
 
+    def _begin(self) -> tuple[Epochs, Position]:
+        """Return the epochs of the rank that this is now, and the position to begin at, which is used up."""
+        place = self._find_place()
+        place.require_rank()
+        epochs = self._share(place)
+        epochs.check_world(self._next)
+        if self._given is None:
+            log_place(place)
+        begin = self._next._replace(world_size=place.world_size)
+        self._next = Position(begin.epoch, 0)
+        return epochs, begin
+
     def _end(self, batches: Generator[Batch, None, None]) -> None:
         batches.close()
         self._forget_ended()
@@ -233,8 +306,8 @@ class Loader:
         if position.step < steps:
             self._received = position
             return
-        self._received = Position(position.epoch + 1, 0)
-        if self._next == Position(position.epoch, 0):  # else a state was loaded meanwhile
+        self._received = Position(position.epoch + 1, 0, world_size=position.world_size)
+        if self._next.is_start_of(position.epoch):  # else a state was loaded meanwhile
             self._next = self._received
 
     def _start(
@@ -250,9 +323,11 @@ class Loader:
         """What has ended may still hold an error, and that the batches of its frames."""
         self._productions = [p for p in self._productions if p.is_alive()]
 
-    def _produce(self, epoch: int, plan: EpochPlan, start: int) -> Generator[Batch, None, None]:
+    def _produce(
+        self, epochs: Epochs, begin: Position, plan: EpochPlan
+    ) -> Generator[Batch, None, None]:
         """The batches of an epoch, through the core and through Python."""
-        renderer = self._renderer(epoch)
+        renderer, start = self._renderer(epochs, begin.epoch), begin.step
         if not self._in_python:
             return iterate(lambda: self._start(plan, renderer, start, None))
         pipeline = self._pipeline
@@ -266,6 +341,7 @@ class Loader:
             image_at=self.fields.index(IMAGE),
             on_error=self._on_error,
             label_at=None if self.shuffle or LABEL not in self.fields else self.fields.index(LABEL),
+            depth16=self._depth16,
         )
         part = PythonPart(steps, pipeline.output, pipeline.normalizes, renderer)
         if not self._num_workers:
@@ -288,10 +364,10 @@ class Loader:
         value = batch[0]
         return batch.replace(value) if type(value) is tuple else value
 
-    def _renderer(self, epoch: int) -> Renderer:
+    def _renderer(self, epochs: Epochs, epoch: int) -> Renderer:
         self._memory = self._make_memory() if self._memory is None else self._memory.here()
         return Renderer(
-            layout=self._epochs.layout,
+            layout=epochs.layout,
             recipe=self._pipeline.recipe,
             fields=self.fields,
             seed=self.seed,
@@ -299,9 +375,10 @@ class Loader:
             threads=self._threads,
             on_error=self._on_error,
             filler_label=None if self.shuffle else IGNORED_LABEL,
-            table=self._epochs.table,
+            table=epochs.table,
             counters=self._counters,
             memory=self._memory,
+            depth16=self._depth16,
         )
 
     def _make_memory(self) -> LoaderMemory:
@@ -317,37 +394,3 @@ def _rebuild(
     loader = kind(**arguments)
     loader._next, loader._received = upcoming, received
     return loader
-
-
-def _open_source(
-    source: str | os.PathLike[str] | Dataset | Mixture, on_error: OnError
-) -> Dataset | Mixture:
-    if isinstance(source, (str, os.PathLike)):
-        return open_dataset(source, on_error="raise" if on_error == "raise" else "skip")
-    if isinstance(source, (Dataset, Mixture)):
-        return source
-    root = getattr(source, "root", None)
-    raise TypeError(
-        f"a {type(source).__name__} cannot be loaded; give the path of an image folder or of a packed data set, a Dataset "
-        f"or a Mixture{'' if root is None else f': here {os.fspath(root)!r}, it seems'}"
-    )
-
-
-def _check_fields(fields: Sequence[str], collate_fn: Collate | None) -> None:
-    if isinstance(fields, str):
-        raise TypeError(f"fields is {fields!r}; give a tuple of names: ({fields!r},)")
-    if collate_fn is not None and IMAGE not in fields:
-        raise ValueError(f"collate_fn is for samples with images; fields has none: {fields!r}")
-
-
-def _check_choices(
-    on_error: str, prefetch: int, threads: int | None, num_workers: int | None
-) -> None:
-    if on_error not in ("raise", "skip", "substitute"):
-        raise ValueError(f"on_error is {on_error!r}; give 'raise', 'skip' or 'substitute'")
-    if read_whole("prefetch", prefetch) < 1:
-        raise ValueError(f"prefetch is {prefetch}; it must be at least 1")
-    if threads is not None and read_whole("threads", threads) < 1:
-        raise ValueError(f"threads is {threads}; it must be at least 1")
-    if num_workers is not None and read_whole("num_workers", num_workers) < 0:
-        raise ValueError(f"num_workers is {num_workers}; it must be 0 or more")

@@ -20,16 +20,12 @@ from penstock.serve.torchvision import (
     AsFloats,
     Form,
     Keep,
+    Several,
     Standardize,
     list_steps,
     read_step,
 )
-from penstock.serve.transforms import (
-    Normalize,
-    RandomResizedCrop,
-    Resize,
-    Transform,
-)
+from penstock.serve.transforms import Normalize, Transform
 
 Step = Callable[[Any], Any]
 _NOTHING = Taken()
@@ -81,24 +77,34 @@ class Pipeline:
 
 
 def divide_transform(
-    transform: Any, common_size: tuple[int, int] | None, *, collates: bool = False
+    transform: Any,
+    common_size: tuple[int, int] | None,
+    *,
+    collates: bool = False,
+    any_size: bool = False,
 ) -> Pipeline:
-    """What runs where. `common_size` is that of the images if they all have one.
+    """Decide what runs where.
 
-    With `collates`, a function of the user's own gets the samples after all steps: then none runs in
-    the core after Python.
+    Args:
+        common_size: that of the images if they all have one.
+        collates: whether a function of the user's own gets the samples after all steps: then none runs in the core
+            after Python.
+        any_size: whether each batch has the size of its image, as batches of one sample may.
     """
     steps = list_steps(transform)
     _check_kinds(steps)
     _check_normalize(steps)
     if all(isinstance(step, Transform) for step in steps) and not collates:
-        recipe = compile_recipe(steps, common_size)
+        recipe = compile_recipe(steps, common_size, any_size=any_size)
         return Pipeline(recipe, lines=_core_lines(steps, "core"))
     taken, count, why = _take_first(steps)
     if count == len(steps) and not collates:
-        recipe = replace(taken.compile(common_size), output=taken.output)
+        recipe = replace(taken.compile(common_size, any_size=any_size), output=taken.output)
         return Pipeline(recipe, lines=_core_lines(steps, "core"))
-    first, taken, count, why = _compile_first(steps, taken, count, why, common_size)
+    own = any(isinstance(step, Transform) for step in steps[:count])
+    first, taken, count, why = _compile_first(
+        steps, taken, count, why, common_size, any_size=any_size and own
+    )
     output, start = (Output(), len(steps)) if collates else _take_last(steps, count + 1)
     between = tuple(steps[count:start])
     _check_callable(between)
@@ -127,11 +133,17 @@ def _take_first(steps: list[Any]) -> tuple[Taken, int, str]:
 
 
 def _compile_first(
-    steps: list[Any], taken: Taken, count: int, why: str, common_size: tuple[int, int] | None
+    steps: list[Any],
+    taken: Taken,
+    count: int,
+    why: str,
+    common_size: tuple[int, int] | None,
+    *,
+    any_size: bool,
 ) -> tuple[Recipe | None, Taken, int, str]:
     """The recipe of the beginning; none of it where it would leave images of different sizes."""
     try:
-        return taken.compile(common_size), taken, count, why
+        return taken.compile(common_size, any_size=any_size), taken, count, why
     except ValueError:
         if common_size is not None or any(isinstance(step, Transform) for step in steps[:count]):
             raise  # our own steps run in the core or nowhere
@@ -209,7 +221,7 @@ def _check_normalize(steps: list[Any]) -> None:
                 "Normalize"
             )
         meanings = [read_step(step, form) for form in _BEFORE_FLOATS]
-        if any(isinstance(meaning, (AsBytes, AsFloats)) for meaning in meanings):
+        if any(isinstance(meaning, (AsBytes, AsFloats, Several)) for meaning in meanings):
             tensors = step
         elif all(isinstance(meaning, str) for meaning in meanings):
             tensors = None  # somebody's own: it may give images again
@@ -227,12 +239,4 @@ def _check_callable(steps: tuple[Any, ...]) -> None:
 
 
 def _core_lines(steps: list[Any], where: str) -> tuple[Line, ...]:
-    """Lines of steps in the core; where torchvision would resize a tensor, they say that we do as PIL does."""
-    lines: list[Line] = []
-    form: Form = "pil"
-    for step in steps:
-        meaning = read_step(step, form)
-        resizes = isinstance(meaning, (RandomResizedCrop, Resize)) and form == "bytes"
-        lines.append(Line(step, where, "as on PIL images" if resizes else ""))
-        form = "bytes" if isinstance(meaning, AsBytes) else form
-    return tuple(lines)
+    return tuple(Line(step, where) for step in steps)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import DecodeError
 from penstock.render import decode_jpeg
+from penstock.render.options import Depth16
 from penstock.run.seeding import set_globals
 from penstock.run.task import Failure, make_failure
 from penstock.serve.batch import IGNORED_LABEL
@@ -69,6 +70,7 @@ class PythonSteps:
     on_error: OnError
     label_at: int | None
     """Where labels have to be replaced in a batch without a good sample; None if they stay."""
+    depth16: Depth16 = "clip"
 
     def __call__(self, raw: Raw) -> Done:
         results: dict[int, Any] = {}
@@ -101,7 +103,7 @@ class PythonSteps:
         return replace(raw, columns=tuple(columns))
 
     def _transform(self, image: Any) -> Any:
-        pixels = image if isinstance(image, np.ndarray) else _decode(image)
+        pixels = image if isinstance(image, np.ndarray) else _decode(image, self.depth16)
         value = convert_pixels(pixels, self.entry)
         for step in self.steps:
             value = step(value)
@@ -136,9 +138,9 @@ class _BadImage(Exception):
     """A sample that does not decode, which is no failure of the transform."""
 
 
-def _decode(data: bytes) -> NDArray[np.uint8]:
+def _decode(data: bytes, depth16: Depth16) -> NDArray[np.uint8]:
     try:
-        return decode_jpeg(data)
+        return decode_jpeg(data, depth16)
     except DecodeError as error:
         raise _BadImage(str(error)) from None
 

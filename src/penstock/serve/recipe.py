@@ -30,6 +30,10 @@ _PRINCIPAL_COLOURS = np.array(
 ) * np.array([0.2175, 0.0188, 0.0045])
 
 
+Sizes = NDArray[np.int64]
+_MOST_PIXELS = 2 * 89_478_485
+"""Of a batch that has the size of its image: Pillow refuses larger images."""
+
 ORDER: tuple[type[Transform], ...] = (
     RandomResizedCrop,
     Resize,
@@ -50,14 +54,17 @@ class Drawn:
     window: Window | None = None
     flips: NDArray[np.bool_] | None = None
     color: Color | None = None
+    sizes: Sizes | None = None
+    """int64[B, 2], height and width of each result, in batches of one; None if all have the size of the recipe."""
 
     def take(self, rows: slice) -> Drawn:
-        """That of some of the samples."""
+        """Return what was drawn for some of the samples."""
         return Drawn(
             self.boxes[rows],
             None if self.window is None else self.window.take(rows),
             None if self.flips is None else self.flips[rows],
             None if self.color is None else self.color.take(rows),
+            None if self.sizes is None else self.sizes[rows],
         )
 
 
@@ -74,7 +81,6 @@ class Draw:
 
 
 T = TypeVar("T")
-Sizes = NDArray[np.int64]
 Crop = Callable[[Draw, Sizes, Sizes], Drawn]
 
 
@@ -84,6 +90,7 @@ class Recipe:
 
     crop: Crop
     size: tuple[int, int]
+    """That of all results, unless each has its own: see `Drawn.sizes`."""
     resample: Resample = "bilinear"
     flip: RandomHorizontalFlip | None = None
     jitter: ColorJitter | None = None
@@ -97,6 +104,13 @@ class Recipe:
             uniforms = draw.uniforms(Stream.FLIP, 1)[:, 0]
             drawn = replace(drawn, flips=plan.random_flip(uniforms, self.flip.p))
         return replace(drawn, color=self._draw_color(draw))
+
+    def find_size(self, drawn: Drawn) -> tuple[int, int]:
+        """Return height and width of a batch."""
+        if drawn.sizes is None:
+            return self.size
+        ((height, width),) = drawn.sizes.tolist()
+        return height, width
 
     def _draw_color(self, draw: Draw) -> Color | None:
         if self.jitter is None and self.lighting is None:
@@ -115,8 +129,16 @@ class Recipe:
         return Color(factors, order, light)
 
 
-def compile_recipe(steps: Sequence[Transform], common_size: tuple[int, int] | None) -> Recipe:
-    """The recipe of a list of transforms. `common_size` is that of the images if they all have one."""
+def compile_recipe(
+    steps: Sequence[Transform], common_size: tuple[int, int] | None, *, any_size: bool = False
+) -> Recipe:
+    """Return the recipe of a list of transforms.
+
+    Args:
+        steps: transforms, each kind once, in their order.
+        common_size: that of the images if they all have one.
+        any_size: whether images of different sizes may stay so, in batches of one.
+    """
     kinds = [type(step) for step in steps]
     if kinds != sorted(set(kinds), key=ORDER.index):
         raise ValueError(
@@ -128,7 +150,7 @@ def compile_recipe(steps: Sequence[Transform], common_size: tuple[int, int] | No
         Output() if normalize is None else Output(normalize.dtype, normalize.mean, normalize.std)
     )
     return replace(
-        _compile_crop(steps, common_size),
+        _compile_crop(steps, common_size, any_size),
         flip=_find(steps, RandomHorizontalFlip),
         jitter=_find(steps, ColorJitter),
         lighting=_find(steps, Lighting),
@@ -140,7 +162,9 @@ def _find(steps: Sequence[Transform], kind: type[T]) -> T | None:
     return next((step for step in steps if isinstance(step, kind)), None)
 
 
-def _compile_crop(steps: Sequence[Transform], common_size: tuple[int, int] | None) -> Recipe:
+def _compile_crop(
+    steps: Sequence[Transform], common_size: tuple[int, int] | None, any_size: bool
+) -> Recipe:
     random, resize = _find(steps, RandomResizedCrop), _find(steps, Resize)
     center = _find(steps, CenterCrop)
     if random is not None:
@@ -150,13 +174,15 @@ def _compile_crop(steps: Sequence[Transform], common_size: tuple[int, int] | Non
     resample: Resample = "bilinear" if resize is None else resize.interpolation
     if center is not None:
         return Recipe(_center_crop(resize, _pair(center.size)), _pair(center.size), resample)
+    if any_size and common_size is None:
+        return Recipe(_each_its_own(resize), (0, 0), resample)
     if resize is not None:
         size = _resized_size(resize, common_size)
         return Recipe(_whole, size, resample)
     if common_size is None:
         raise ValueError(
             "the images differ in size, or none decodes, so a batch needs a crop: "
-            "transform=[RandomResizedCrop(224)], or [Resize(256), CenterCrop(224)]"
+            "transform=[RandomResizedCrop(224)], or [Resize(256), CenterCrop(224)]; or give batch_size=1"
         )
     return Recipe(_whole, common_size)
 
@@ -170,8 +196,8 @@ def _resized_size(resize: Resize, common_size: tuple[int, int] | None) -> tuple[
         return resize.size
     if common_size is None:
         raise ValueError(
-            f"Resize({resize.size}) leaves images of different sizes: give Resize((height, width)), "
-            "or a CenterCrop after it"
+            f"Resize({resize.size}) leaves images of different sizes; give Resize((height, width)), "
+            "a CenterCrop after it, or batch_size=1"
         )
     height, width = (np.array([side]) for side in common_size)
     new = plan.resize_shorter(height, width, resize.size, resize.max_size)
@@ -202,6 +228,21 @@ def _whole(draw: Draw, heights: Sizes, widths: Sizes) -> Drawn:
 def _whole_boxes(heights: Sizes, widths: Sizes) -> NDArray[np.int32]:
     zeros = np.zeros_like(heights)
     return np.stack([zeros, zeros, widths, heights], axis=1).astype(np.int32)
+
+
+def _each_its_own(resize: Resize | None) -> Crop:
+    """Draw whole images, each of its own size or resized by its own."""
+
+    def draw_boxes(draw: Draw, heights: Sizes, widths: Sizes) -> Drawn:
+        new = (heights, widths) if resize is None else _resized_sizes(resize, heights, widths)
+        sizes = np.stack(new, axis=1)
+        # What is too large or too thin gets no box, and is refused alone.
+        possible = (sizes >= 1).all(axis=1, keepdims=True)
+        possible &= sizes.prod(axis=1, keepdims=True) <= _MOST_PIXELS
+        boxes = np.where(possible, _whole_boxes(heights, widths), 0).astype(np.int32)
+        return Drawn(boxes, sizes=np.where(possible, sizes, 1))
+
+    return draw_boxes
 
 
 def _center_crop(resize: Resize | None, size: tuple[int, int]) -> Crop:

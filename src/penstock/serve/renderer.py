@@ -17,6 +17,7 @@ from penstock.read.columns import ABSENT, NO_LABEL
 from penstock.read.layout import Layout, Run
 from penstock.read.parts import Table
 from penstock.render import Arena, Crew, Rendering, Status, begin_batch, status_message
+from penstock.render.options import Depth16
 from penstock.serve.batch import Batch
 from penstock.serve.memory import LoaderMemory
 from penstock.serve.recipe import Draw, Drawn, Recipe
@@ -71,6 +72,7 @@ class Renderer:
     table: Table
     counters: Counters
     memory: LoaderMemory
+    depth16: Depth16 = "clip"
 
     def draw(self, steps: Sequence[StepPlan]) -> list[Drawn | None]:
         """Boxes and all else that is random in some steps; None for each if no image is rendered."""
@@ -110,7 +112,7 @@ class Renderer:
     def _begin_images(self, prepared: Prepared, drawn: Drawn) -> Rendering:
         assert self.recipe is not None
         assert prepared.images is not None
-        output, size = self.recipe.output, self.recipe.size
+        output, size = self.recipe.output, self.recipe.find_size(drawn)
         shape = output.shape(len(prepared.step.rows), size)
         return begin_batch(
             prepared.images,
@@ -123,6 +125,7 @@ class Renderer:
             color=drawn.color,
             output=output,
             resample=self.recipe.resample,
+            depth16=self.depth16,
             out=self.memory.batches.take(shape, output.element),
             threads=self.threads,
         )
@@ -209,19 +212,21 @@ class Renderer:
     ) -> Arena:
         """The bytes of each row that lie at `offsets` of its file, where they are in memory."""
         places = self.layout.places[rows] + offsets - self.layout.columns.span.offset[rows]
+        lost = [row for run in runs.values() for row in run.lost]
+        if lost:
+            sizes = np.where(np.isin(rows, lost), 0, sizes)
         places = np.where(sizes > 0, places, 0)  # what a sample lacks lies nowhere
         numbers = self._number_runs(rows, runs)
         return Arena([run.data for run in runs.values()], places, sizes, numbers)
 
     def _gather_seeks(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> Arena:
-        tables = [run.seeks for run in runs.values()]
-        bounds = np.concatenate([table.bounds for table in tables])
-        numbers = self._number_runs(rows, runs)
-        first_rows = self.layout.runs[list(runs)]
-        first_bounds = np.cumsum([0, *(len(table.bounds) for table in tables[:-1])])
-        places = first_bounds[numbers] + rows - first_rows[numbers]
-        offsets, ends = bounds[places], bounds[places + 1]
-        return Arena([table.data for table in tables], offsets, ends - offsets, numbers)
+        tables, numbers = [run.seeks for run in runs.values()], self._number_runs(rows, runs)
+        starts = np.array([table.start for table in tables])
+        readable = np.array([len(table.data) > 0 for table in tables])
+        seek = self.layout.columns.seek
+        sizes = np.where(readable[numbers], seek.size[rows], 0)
+        offsets = np.where(sizes > 0, seek.offset[rows] - starts[numbers], 0)
+        return Arena([table.data for table in tables], offsets, sizes, numbers)
 
     def _number_runs(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> NDArray[np.int64]:
         """Which of `runs`, whose keys increase, each row lies in."""

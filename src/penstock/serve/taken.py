@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.render import Output
 from penstock.render.options import BYTES
 from penstock.serve.recipe import ORDER, Recipe, compile_recipe
-from penstock.serve.torchvision import AsBytes, AsFloats, Form, Keep, Meaning, Standardize
+from penstock.serve.torchvision import AsBytes, AsFloats, Form, Keep, Meaning, Several, Standardize
 from penstock.serve.transforms import (
     CenterCrop,
     ColorJitter,
@@ -30,7 +31,9 @@ class Taken:
     output: Output = BYTES
 
     def add(self, meaning: Meaning) -> Taken | str:
-        """With one step more, or why the core cannot do it after the others."""
+        """Return this with one step more, or why the core cannot do it after the others."""
+        if isinstance(meaning, Several):
+            return self._add_all(meaning.meanings)
         if isinstance(meaning, AsBytes):
             return replace(self, form="bytes", image=meaning.image)
         if isinstance(meaning, AsFloats):
@@ -53,13 +56,22 @@ class Taken:
             return "the core crops once and first, then flips once and changes colours once"
         return replace(self, transforms=(*self.transforms, meaning))
 
+    def _add_all(self, meanings: Sequence[Meaning]) -> Taken | str:
+        taken = self
+        for meaning in meanings:
+            more = taken.add(meaning)
+            if isinstance(more, str):
+                return more
+            taken = more
+        return taken
+
     def _is_normalised(self) -> bool:
         return any(self.output.mean) or self.output.std != (1.0, 1.0, 1.0)
 
-    def compile(self, common_size: tuple[int, int] | None) -> Recipe:
-        """The recipe. Flips go before colours, which gives the same: no colour depends on place."""
+    def compile(self, common_size: tuple[int, int] | None, *, any_size: bool = False) -> Recipe:
+        """Return the recipe. Flips go before colours, which gives the same: no colour depends on place."""
         ordered = sorted(self.transforms, key=lambda step: ORDER.index(type(step)))
-        return compile_recipe(ordered, common_size)
+        return compile_recipe(ordered, common_size, any_size=any_size)
 
 
 def _fits(meaning: Transform, before: set[type]) -> bool:

@@ -2,10 +2,11 @@
 
 In: a step of a torchvision `Compose` (v1 or v2; timm's own too), and the form that images have before it.
 Out: one of our transforms, one of the conversions below, or the reason as a string. What is understood
-gives the pixels that the step gives for the same box and flip: to the last bit on PIL images. On tensors
-of bytes torchvision resizes with other rounding, a level at the most; PIL is what is matched there.
+gives the pixels that the step gives for the same box and flip, to the last bit. So steps that resize tensors are
+not for the core: torchvision rounds them in other ways than PIL images, which the core follows.
 
-Steps are known by the names of their classes: torchvision is not imported. Subclasses are somebody's own.
+Steps are known by the names of their classes: torchvision is not imported. Subclasses, and steps with hooks or
+patched methods, are somebody's own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from penstock.serve.changed import find_change
 from penstock.serve.transforms import (
     CenterCrop,
     ColorJitter,
@@ -26,6 +28,8 @@ from penstock.serve.transforms import (
     Transform,
     Triple,
 )
+
+TENSORS_RESIZED = "the core resizes as on PIL images, not as on tensors"
 
 Form = Literal["pil", "bytes", "floats"]
 """What an image is between two steps: a PIL image, or a tensor of uint8 or of float32."""
@@ -61,7 +65,16 @@ class Keep:
 
 
 Conversion = AsBytes | AsFloats | Standardize | Keep
-Meaning = Transform | Conversion
+
+
+@dataclass(frozen=True)
+class Several:
+    """Several steps in one, such as the presets of torchvision's weights."""
+
+    meanings: tuple[Transform | Conversion, ...]
+
+
+Meaning = Transform | Conversion | Several
 
 
 def read_step(step: object, form: Form) -> Meaning | str:
@@ -69,30 +82,43 @@ def read_step(step: object, form: Form) -> Meaning | str:
     if isinstance(step, Transform):
         return step
     reader = _READERS.get((_find_family(step), type(step).__name__))
-    if reader is None:
-        return "the core does not know it"
-    return reader(step, form)
+    if reader is not None or _find_container(step) is not None:
+        change = find_change(step)
+        if change:
+            return f"{change}, which the core would not do"
+    return "the core does not know it" if reader is None else reader(step, form)
 
 
 def list_steps(transform: Any) -> list[Any]:
-    """The steps of a Compose, a list or nn.Sequential, and of those inside them; else the one step."""
+    """The steps of a Compose, a list or nn.Sequential, and of those inside them; else the one step.
+
+    A container that was changed, such as by a hook, is one step.
+    """
     if transform is None:
         return []
-    if isinstance(transform, (list, tuple)):
-        inner: Sequence[Any] = transform
-    elif type(transform).__name__ == "Compose" and _find_family(transform) in ("v1", "v2"):
-        inner = transform.transforms
-    elif type(transform).__name__ == "Sequential" and _module(transform).startswith("torch.nn."):
-        inner = list(transform)
-    elif isinstance(transform, type) and issubclass(transform, Transform):
+    inner = _find_container(transform)
+    if inner is not None and find_change(transform):
+        return [transform]
+    if inner is not None:
+        return [step for part in inner for step in list_steps(part)]
+    if isinstance(transform, type) and issubclass(transform, Transform):
         raise TypeError(
             f"transform has the class {transform.__name__}: give {transform.__name__}(...)"
         )
-    elif callable(transform) or isinstance(transform, Transform):
+    if callable(transform) or isinstance(transform, Transform):
         return [transform]
-    else:
-        raise TypeError(f"transform is {transform!r}; give a function, a Compose, or a list")
-    return [step for part in inner for step in list_steps(part)]
+    raise TypeError(f"transform is {transform!r}; give a function, a Compose, or a list")
+
+
+def _find_container(transform: Any) -> Sequence[Any] | None:
+    """Return what a container of steps holds, None if it is not one."""
+    if isinstance(transform, (list, tuple)):
+        return transform
+    if type(transform).__name__ == "Compose" and _find_family(transform) in ("v1", "v2"):
+        return list(transform.transforms)
+    if type(transform).__name__ == "Sequential" and _module(transform).startswith("torch.nn."):
+        return list(transform)
+    return None
 
 
 def _module(step: object) -> str:
@@ -105,6 +131,8 @@ def _find_family(step: object) -> str | None:
         return "v1"
     if module.startswith("torchvision.transforms.v2."):
         return "v2"
+    if module == "torchvision.transforms._presets":
+        return "preset"
     return "timm" if module == "timm.data.transforms" else None
 
 
@@ -119,23 +147,26 @@ def _read_random_crop(step: Any, form: Form) -> Meaning | str:
 
 
 def _read_resize(step: Any, form: Form) -> Meaning | str:
+    if step.size is None:
+        return "it has no size, only max_size"
+    return _read_resize_to(step, step.size, step.max_size, form)
+
+
+def _read_resize_to(
+    step: Any, size: int | Sequence[int], max_size: int | None, form: Form
+) -> Resize | str:
     interpolation = _read_interpolation(step.interpolation)
     if interpolation is None:
         return "its interpolation is neither bilinear nor bicubic"
-    if step.size is None:
-        return "it has no size, only max_size"
-    size = tuple(step.size) if isinstance(step.size, Sequence) else step.size
-    if isinstance(size, tuple) and len(size) == 1:
-        size = size[0]
-    return _check_resizing(step, form) or Resize(size, interpolation, step.max_size)
+    sides = tuple(size) if isinstance(size, Sequence) else (size,)
+    shape = sides[0] if len(sides) == 1 else (sides[0], sides[1])
+    return _check_resizing(step, form) or Resize(shape, interpolation, max_size)
 
 
 def _check_resizing(step: Any, form: Form) -> str:
-    if form == "floats":
-        return "it resizes floats, the core bytes"
-    if form == "bytes" and getattr(step, "antialias", True) is not True:
-        return "it resizes a tensor without antialias, the core as PIL does"
-    return ""
+    if form == "pil":
+        return ""
+    return f"{TENSORS_RESIZED}: put {type(step).__name__} before what makes tensors"
 
 
 def _read_center_crop(step: Any, form: Form) -> Meaning | str:
@@ -187,13 +218,27 @@ def _read_dtype(step: Any, form: Form) -> Meaning | str:
     return AsFloats(reciprocal=_find_family(step) == "v2")
 
 
-def _read_normalize(step: Any, form: Form) -> Meaning | str:
+def _read_normalize(step: Any, form: Form) -> Standardize | str:
     if form != "floats":
         return "it needs floats"
     mean, std = _triple(step.mean), _triple(step.std)
     if mean is None or std is None or 0.0 in std:
         return "its mean and std are not those of three channels"
     return Standardize(mean, std)
+
+
+def _read_classification(step: Any, form: Form) -> Meaning | str:
+    """`weights.transforms()`: it resizes and crops, divides by 255 and normalises."""
+    resize, normalize = (
+        _read_resize_to(step, step.resize_size, None, form),
+        _read_normalize(step, "floats"),
+    )
+    if isinstance(resize, str):
+        return resize
+    if isinstance(normalize, str):
+        return normalize
+    steps = (resize, CenterCrop(_pair(step.crop_size)), AsFloats(reciprocal=False), normalize)
+    return Several(steps)
 
 
 def _read_keep(step: Any, form: Form) -> Meaning | str:
@@ -241,6 +286,7 @@ _SAME: dict[str, Reader] = {
 }
 _READERS: dict[tuple[str | None, str], Reader] = {
     **{(family, name): reader for family in ("v1", "v2") for name, reader in _SAME.items()},
+    ("preset", "ImageClassification"): _read_classification,
     ("v2", "ToImage"): _read_to_image,
     ("v2", "ToDtype"): _read_dtype,
     ("v2", "ToPureTensor"): _read_keep,

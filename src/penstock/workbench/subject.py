@@ -81,7 +81,7 @@ class Subject:
 
     def read_run(self, run: int) -> int:
         """Reads a run into fresh memory; how many samples it has."""
-        self.layout.read_run(run, np.empty(max(int(self.layout.sizes[run]), 1), np.uint8))
+        self.layout.read_run(run, _allocate)
         return int(self.layout.runs[run + 1] - self.layout.runs[run])
 
     def hold(self, count: int) -> Held:
@@ -90,16 +90,17 @@ class Subject:
         each = -(-count // len(self.runs))
         images, seeks, rows = [], [], []
         for run in self.runs[:count].tolist():
-            memory = np.empty(max(int(self.layout.sizes[run]), 1), np.uint8)
-            tables = self.layout.read_run(run, memory).seeks
+            read = self.layout.read_run(run, _allocate)
             first, stop = int(self.layout.runs[run]), int(self.layout.runs[run + 1])
             step = max(1, (stop - first) // each)
             for row in range(first, stop, step)[:each]:
                 start = int(
                     self.layout.places[row] + columns.image.offset[row] - columns.span.offset[row]
                 )
-                images.append(memory[start : start + int(columns.image.size[row])].tobytes())
-                seeks.append(bytes(tables.table(row - first)))
+                images.append(read.data[start : start + int(columns.image.size[row])].tobytes())
+                seeks.append(
+                    bytes(read.seeks.table(columns.seek.offset[row], columns.seek.size[row]))
+                )
                 rows.append(row)
         chosen = np.array(rows, np.int64)
         return Held(chosen, images, seeks, columns.height[chosen], columns.width[chosen])
@@ -108,6 +109,10 @@ class Subject:
         """The key of a row and where it lies, for errors."""
         offset = int(self.table.columns.image.offset[row])
         return f"{self.table.name_row(row)!r} in {self.layout.path_of(row)} at byte {offset}"
+
+
+def _allocate(size: int) -> NDArray[np.uint8]:
+    return np.empty(max(size, 1), np.uint8)
 
 
 def _choose_runs(bounds: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
