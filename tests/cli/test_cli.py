@@ -200,7 +200,7 @@ def test_info_shows_the_columns_of_the_user_with_their_types(tmp_path: Path) -> 
         (("pack", "nowhere", "out"), "nowhere: no such file or directory"),
         (("pack", "x", "out", "--shard-size", "many"), "'many' is not a size"),
         (("pack", "x", "out", "--resize-short", "0"), "Invalid value for '--resize-short'"),
-        (("pack", "x", "out", "--channels", "rgb"), "--channels is of arrays that --encode"),
+        (("pack", "x", "out", "--channels", "rgb"), "--channels needs --encode"),
     ],
 )
 def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> None:
