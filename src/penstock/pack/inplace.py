@@ -51,8 +51,8 @@ from penstock.pack.manifest import Manifest, record_file
 from penstock.pack.outside import check_outside
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
-from penstock.pack.rejected import NAME as REJECTED
-from penstock.pack.rejected import Rejected, summarise_rejected
+from penstock.pack.refusal import refuse_index
+from penstock.pack.rejected import Rejected
 from penstock.pack.shard import ShardResult, assemble_manifest
 from penstock.pack.target import Target
 from penstock.sample import is_image_field, is_video_field
@@ -129,21 +129,8 @@ def index_source(
         results = run_parts(job.index_file, list(job.files), workers)
         rejected = [(source.names[i], reason) for i, reason in sorted(job.rejected)]
         if rejected and (on_error == "raise" or not any(r.record.samples for r in results)):
-            raise _refusal(rejected, len(source.names), on_error)
+            raise refuse_index(rejected, len(source.names), on_error)
         return _finish(results, source.root, target, source.classes, rejected)
-
-
-def _refusal(rejected: Rejected, total: int, on_error: str) -> PackError:
-    advice, rest = "", "none can be indexed"
-    if on_error == "raise":
-        advice = " Leave them out with on_error='skip' (--on-error skip)."
-        rest = f"on_error='skip' lists all of them in {REJECTED}"
-    lines = summarise_rejected(rejected, rest)
-    return PackError(
-        f"{len(rejected)} of {total} samples cannot be indexed:\n"
-        + "".join(f"  {line}\n" for line in lines)
-        + f"Nothing was written.{advice}"
-    )
 
 
 @dataclass
@@ -234,7 +221,7 @@ def _index_tars(
         rejected = [entry for part in parts for entry in part.rejected]
         if not any(part.shard.record.samples for part in parts):
             if rejected:
-                raise _refusal(rejected, len(rejected), on_error)
+                raise refuse_index(rejected, len(rejected), on_error)
             raise SourceError(f"{tars[0]}: no samples in the {len(tars)} tars from this one on")
         check_no_archives(tars[0], (field for part in parts for field in part.shard.fields))
         if format is None:

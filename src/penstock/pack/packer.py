@@ -40,8 +40,8 @@ from penstock.pack.outside import check_outside
 from penstock.pack.packed import PackedSource, open_packed
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.recognise import find_changed, find_damaged
-from penstock.pack.rejected import NAME as REJECTED
-from penstock.pack.rejected import Rejected, read_rejected, summarise_rejected, write_rejected
+from penstock.pack.refusal import refuse_incomplete, refuse_pack
+from penstock.pack.rejected import read_rejected, write_rejected
 from penstock.pack.renumber import check_classes, number_classes, renumber_sample
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
@@ -184,7 +184,8 @@ def _fill(job: _Job, workshop: Path, workers: int) -> PackSummary:
     rejected = sorted(entry for shard in finished for entry in shard.rejected)
     if job.refused or not results:
         ws.abandon_workshop(workshop)
-        raise _refusal(job, sorted(job.refused) or rejected)
+        bad = [(job.source.names[row], why) for row, why in sorted(job.refused) or rejected]
+        raise refuse_pack(bad, len(job.source.names), job.options.on_error)
     manifest = assemble_manifest(results, classes=job.classes, recipe=job.recipe())
     ws.publish(workshop, results)
     write_rejected(destination, [(job.source.names[row], reason) for row, reason in rejected])
@@ -343,34 +344,6 @@ class _Job:
         )
 
 
-def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
-    named = [(job.source.names[row], reason) for row, reason in bad]
-    advice, rest = "; there is nothing else to pack", "none can be packed"
-    if job.options.on_error == "raise":
-        advice = ", or pack the rest with on_error='skip' (--on-error skip)"
-        rest = f"on_error='skip' lists all of them in {REJECTED}"
-    return PackError(
-        f"{len(bad)} of {len(job.source.names)} files cannot be packed:\n"
-        + _indent(summarise_rejected(named, rest))
-        + f"\nNothing was written. Repair or remove them{advice}."
-    )
-
-
-def _incomplete(job: _Job, destination: Path, manifest: Manifest, rejected: Rejected) -> PackError:
-    total = len(job.source.names)
-    return PackError(
-        f"{destination}: already holds this dataset, but without {total - manifest.samples} of "
-        f"{total} files, which cannot be packed:\n"
-        + _indent(summarise_rejected(rejected, f"{destination / REJECTED} lists all of them"))
-        + "\nRepair or remove them and choose another folder, or accept it as it is with "
-        "on_error='skip' (--on-error skip)."
-    )
-
-
-def _indent(lines: list[str]) -> str:
-    return "\n".join(f"  {line}" for line in lines)
-
-
 def _known_at_all(source: Source) -> list[Any]:
     """Columns and classes of a source, and the digest of one that has checksums."""
     digest = [source.digest] if isinstance(source, PackedSource) else []
@@ -407,7 +380,8 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
             "packed; choose another folder or remove it"
         )
     if job.options.on_error == "raise" and manifest.samples < len(job.source.names):
-        raise _incomplete(job, destination, manifest, rejected)
+        total = len(job.source.names)
+        raise refuse_incomplete(rejected, total, manifest.samples, destination)
     ws.clear_finished(destination)
     job.resumed = list(range(len(manifest.shards)))
     return job.summary(destination, manifest, rejected)
