@@ -1,8 +1,10 @@
-"""Small image folders, digests of what was made from them, and a disk that is full."""
+"""Small image folders, digests of what was made from them, and file systems that fail."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import resource
 import subprocess
 from collections.abc import Iterator
@@ -64,3 +66,8 @@ def full_at(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def without_locks(fd: int, operation: int) -> None:
+    """What `fcntl.flock` does on a mount that has no locks."""
+    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

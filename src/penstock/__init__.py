@@ -1,5 +1,6 @@
 """Penstock keeps the accelerator fed: pack a vision training set once, read it back at full speed."""
 
+from penstock import _interrupts as _interrupts  # first: Ctrl-C may come during the imports below
 from penstock.errors import (
     CorruptError,
     DecodeError,

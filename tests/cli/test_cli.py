@@ -140,12 +140,56 @@ def test_a_sheet_that_does_not_fit_on_the_disk_leaves_the_one_before(
     sheet = tmp_path / "sheet.png"
     sheet.write_bytes(b"before")
     with full_at(100):
-        result = penstock("show", packed, "-o", sheet)
+        result = penstock("show", packed, "-o", sheet, "--force")
     assert (result.returncode, result.stderr) == (
         2,
         f"penstock: [Errno 27] File too large: '{sheet}'\n",
     )
     assert sheet.read_bytes() == b"before"
+
+
+def test_a_sheet_is_overwritten_only_on_request(packed: Path, tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.png"
+    sheet.write_bytes(b"years of work")
+    result = penstock("show", packed, "-o", sheet)
+    assert (result.returncode, sheet.read_bytes()) == (2, b"years of work")
+    assert result.stderr == (
+        f"penstock: {sheet}: exists already; choose another --out, or overwrite it with --force\n"
+    )
+    assert penstock("show", packed, "-o", sheet, "--force").returncode == 0
+    assert sheet.read_bytes() != b"years of work"
+
+
+def test_of_many_rejected_files_ten_are_shown_and_all_are_listed(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "in")
+    for number in range(40):
+        (source / "class0" / f"bad{number:02d}.jpg").write_bytes(b"")
+    lines = penstock("pack", source, tmp_path / "refused").stderr.splitlines()
+    assert lines[0] == "penstock: 40 of 55 files cannot be packed:"
+    assert lines[11] == "  ... and 30 more; on_error='skip' lists all of them in rejected.jsonl"
+    assert lines[12].endswith("or pack the rest with on_error='skip' (--on-error skip).")
+    assert len(lines) == 13
+    result = penstock("pack", source, tmp_path / "out", "--on-error", "skip", "--json")
+    lines = result.stderr.splitlines()
+    assert lines[:2] == [f"rejected class0/bad{n}.jpg: the file is empty" for n in ("00", "01")]
+    listed = tmp_path / "out" / "rejected.jsonl"
+    assert lines[10:] == [f"rejected ... and 30 more; {listed} lists all"]
+    assert len(json.loads(result.stdout)["rejected"]) == 40
+    assert len(listed.read_text().splitlines()) == 40
+
+
+def test_info_shows_the_columns_of_the_user_with_their_types(tmp_path: Path) -> None:
+    write_images(tmp_path / "in", "0.jpg", "1.jpg")
+    listing = tmp_path / "in" / "list.csv"
+    listing.write_text("path,label,angle,who\n0.jpg,0,0.5,ann\n1.jpg,1,1.5,bob\n")
+    assert penstock("pack", listing, tmp_path / "out").returncode == 0
+    for path in (listing, tmp_path / "out"):
+        content = json.loads(penstock("info", path, "--json").stdout)
+        assert content["columns"] == {"angle": "double", "who": "string"}
+        assert "angle (double), who (string)" in penstock("info", path).stdout
+    plain = make_folder(tmp_path / "plain")
+    assert json.loads(penstock("info", plain, "--json").stdout)["columns"] == {}
+    assert "│ columns" not in penstock("info", plain).stdout
 
 
 @pytest.mark.parametrize(
@@ -156,7 +200,7 @@ def test_a_sheet_that_does_not_fit_on_the_disk_leaves_the_one_before(
         (("pack", "nowhere", "out"), "nowhere: no such file or directory"),
         (("pack", "x", "out", "--shard-size", "many"), "'many' is not a size"),
         (("pack", "x", "out", "--resize-short", "0"), "Invalid value for '--resize-short'"),
-        (("pack", "x", "out", "--channels", "rgb"), "--channels is of arrays that --encode"),
+        (("pack", "x", "out", "--channels", "rgb"), "--channels needs --encode"),
     ],
 )
 def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> None:

@@ -20,7 +20,7 @@ from formats.making import make_example, photos, write_tar, write_tfrecord
 from images import encode
 from penstock.errors import PackError, SourceError
 from penstock.pack.durable import write_durable
-from trees import file_bytes, full_at
+from trees import file_bytes, full_at, without_locks
 
 
 def expected_samples(folder: Path) -> list[tuple[str, dict[str, str]]]:
@@ -244,7 +244,7 @@ def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(
 
 def test_a_full_disk_is_an_error_that_names_the_index_and_leaves_nothing(tmp_path: Path) -> None:
     tar = tar_of(tmp_path / "a.tar", "x", "y")
-    with full_at(100), pytest.raises(OSError, match=str(tmp_path / "index" / "a.arrow")):
+    with full_at(100), pytest.raises(PackError, match=str(tmp_path / "index" / "a.arrow")):
         penstock.index_dataset(tar, out=tmp_path / "index")
     assert list(tmp_path.iterdir()) == [tar]
 
@@ -316,7 +316,9 @@ def test_what_a_killed_index_left_goes_with_the_next(tmp_path: Path) -> None:
     }
 
 
-def test_the_second_of_two_that_index_a_folder_is_told(tmp_path: Path) -> None:
+def test_where_there_are_no_locks_the_second_of_two_that_index_a_folder_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     tar_of(tmp_path / "a.tar", "0")
     tar_of(tmp_path / "b.tar", "1")
 
@@ -324,9 +326,11 @@ def test_the_second_of_two_that_index_a_folder_is_told(tmp_path: Path) -> None:
         if progress.bytes == progress.total_bytes:
             penstock.index_dataset(tmp_path)
 
+    monkeypatch.setattr("fcntl.flock", without_locks)
     with pytest.raises(PackError, match="another process has indexed"):
         penstock.index_dataset(tmp_path, workers=1, watcher=overtake)
     assert len(penstock.open_dataset(tmp_path)) == 2
+    assert "this file system has no locks" in caplog.text
 
 
 def test_tars_have_names_as_long_as_the_file_system_takes(tmp_path: Path) -> None:
@@ -380,6 +384,6 @@ def test_a_disk_that_fills_up_with_the_manifest_leaves_nothing(
         tmp_path / "a.tar", {"0.jpg": encode(8, 8), "0.cls": b"0", "1.jpg": b"", "1.cls": b"x"}
     )
     monkeypatch.setattr("penstock.pack.target.write_manifest", fill)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(PackError, match="No space"):
         penstock.index_dataset(tmp_path / "a.tar", out=tmp_path / "out", on_error="skip")
     assert not (tmp_path / "out").exists()

@@ -72,7 +72,7 @@ def test_pack_then_read_is_identity_for_odd_names(paths: set[tuple[str, str, str
             path = root / "in" / folder / f"{stem}.{suffix}"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(encode(4, 4, seed=number))
-        penstock.pack_dataset(root / "in", root / "out", order="source")
+        penstock.pack_dataset(root / "in", root / "out", order="source", format="folder")
         dataset = penstock.open_dataset(root / "out")
         source = file_bytes(root / "in")
         assert len(dataset) == len(source)

@@ -283,7 +283,9 @@ def test_a_full_disk_is_a_clear_error_and_packing_goes_on_when_there_is_room(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "writev", full)
-        with pytest.raises(PackError, match="No space left on device.*Run the same command again"):
+        with pytest.raises(
+            PackError, match="No space left on device.*; run the same command again"
+        ):
             penstock.pack_dataset(source, tmp_path / "out", shard_size=4000, workers=1)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".packing"]
     assert not list((tmp_path / "out").rglob("*.tmp"))

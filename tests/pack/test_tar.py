@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import tarfile
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from penstock.pack.inside import is_safe
 from penstock.pack.tar import member_header, padding
 
 
 @given(st.text(min_size=1, max_size=130, alphabet="ab/é.%"), st.integers(0, 9 << 33))
 def test_headers_are_those_that_tarfile_writes(name: str, size: int) -> None:
+    assume(is_safe(name))
     info = tarfile.TarInfo(name)
     info.size = size
     assert member_header(name, size) == info.tobuf(tarfile.PAX_FORMAT)

@@ -1,16 +1,18 @@
-"""Puts the verbs together; turns errors into one line on stderr and an exit code.
+"""Puts the commands together; turns errors into one line on stderr and an exit code.
 
-Exit codes: 0 done, 1 the data are not in order, 2 it could not be done, 130 interrupted.
+Exit codes: 0 success, 1 verification failed, 2 error, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 import penstock
+from penstock._interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
 from penstock.cli import contact, doctoring, exporting, inspecting, measuring, packing
 from penstock.cli.terminal import say
 from penstock.errors import PenstockError
@@ -51,12 +53,30 @@ def _root(
 
 
 def main() -> None:
-    """The console script."""
+    """Run the command of this process, and exit with its code."""
+    try:
+        raise_on_interrupt()
+        try:
+            code = _run()
+        finally:
+            with suppress(OSError):  # a pipe that nobody reads
+                sys.stdout.flush()
+            leave_on_interrupt()
+    except KeyboardInterrupt:
+        say("penstock: interrupted")
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Return the exit code. KeyboardInterrupt is raised, whatever Typer makes of it."""
     try:
         app()
     except (PenstockError, OSError, ValueError) as error:
         say(f"penstock: {error}")
-        sys.exit(2)
-    except KeyboardInterrupt:
-        say("penstock: interrupted")
-        sys.exit(130)
+        return 2
+    except SystemExit as end:
+        if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

@@ -1,9 +1,10 @@
-"""`penstock show`: a contact sheet, so that one sees what is in a data set."""
+"""`penstock show`: a contact sheet of samples of a dataset."""
 
 from __future__ import annotations
 
 import io
 import math
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -24,31 +25,41 @@ _MOST_PIXELS = 100_000_000
 
 
 def show(
-    path: Annotated[Path, typer.Argument(help="A data set, or any layout that can be packed.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The PNG to write.")] = Path(
+    path: Annotated[Path, typer.Argument(help="Dataset, or any layout that can be packed.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Image file to write.")] = Path(
         "contact.png"
     ),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     count: Annotated[
-        int, typer.Option(min=1, help="How many samples, spread over the data set.")
+        int, typer.Option(min=1, help="Number of samples, spread over the dataset.")
     ] = 48,
-    size: Annotated[int, typer.Option(min=16, help="Pixels of a picture's longer side.")] = 128,
+    size: Annotated[int, typer.Option(min=16, help="Longer side of a picture, in pixels.")] = 128,
     format: Annotated[
-        Format | None, typer.Option(help="The layout of PATH, if it is not to be found out.")
+        Format | None, typer.Option(help="Layout of PATH. Detected automatically if omitted.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a contact sheet of samples with their labels."""
+    _check_free(out, force)
     dataset = open_samples(path, format.value if format else None)
     count = min(count, len(dataset))
     rows = [i * len(dataset) // count for i in range(count)]
     encoded = io.BytesIO()
     draw_sheet(dataset, rows, size).save(encoded, _choose_format(out))
     out.parent.mkdir(parents=True, exist_ok=True)
+    _check_free(out, force)  # again: drawing takes a while
     write_durable(out, encoded.getvalue())
     if as_json:
         print_json({"path": str(out), "samples": rows})
     else:
         print(f"{out}: {count} of {len(dataset)} samples")
+
+
+def _check_free(out: Path, force: bool) -> None:
+    if os.path.lexists(out) and not force:
+        raise FileExistsError(
+            f"{out}: exists already; choose another --out, or overwrite it with --force"
+        )
 
 
 def _choose_format(out: Path) -> str:

@@ -16,15 +16,15 @@ To = Enum("To", {name: name for name in EXPORTS}, type=str)  # type: ignore[misc
 
 
 def export(
-    path: Annotated[Path, typer.Argument(help="A data set, or any layout that can be packed.")],
-    out: Annotated[Path, typer.Argument(help="The folder, or LMDB file, to make.")],
-    to: Annotated[To, typer.Option(help="The layout to write.")],
+    path: Annotated[Path, typer.Argument(help="Dataset, or any layout that can be packed.")],
+    out: Annotated[Path, typer.Argument(help="New folder, or LMDB file, to write.")],
+    to: Annotated[To, typer.Option(help="Layout to write.")],
     format: Annotated[
-        Format | None, typer.Option(help="The layout of PATH, if it is not to be found out.")
+        Format | None, typer.Option(help="Layout of PATH. Detected automatically if omitted.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the samples into a layout that other systems read: encoded bytes unchanged, in order."""
+    """Write the samples in a layout that other systems read: encoded bytes unchanged, in order."""
     samples = open_samples(path, format.value if format else None)
     count = export_samples(samples, out, to=to.value, classes=samples.classes)
     if as_json:

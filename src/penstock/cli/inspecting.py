@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 from penstock.cli.classes import describe_classes, format_classes
@@ -15,7 +16,7 @@ from penstock.cli.terminal import AsJson, Workers, format_size, print_json, prin
 from penstock.errors import SourceError
 from penstock.formats.names import printable
 from penstock.pack.describe import describe_sample
-from penstock.pack.index import DAMAGED
+from penstock.pack.index import DAMAGED, user_columns
 from penstock.pack.progress import progress_bar
 from penstock.pack.verify import verify_dataset
 from penstock.read.dataset import open_indexed
@@ -25,13 +26,13 @@ _SHOWN = 10
 
 
 def info(
-    path: Annotated[Path, typer.Argument(help="A data set, or any layout that can be packed.")],
+    path: Annotated[Path, typer.Argument(help="Dataset, or any layout that can be packed.")],
     format: Annotated[
-        Format | None, typer.Option(help="The layout of PATH, if it is not to be found out.")
+        Format | None, typer.Option(help="Layout of PATH. Detected automatically if omitted.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is in a data set."""
+    """Show what a dataset contains."""
     samples = open_samples(path, format.value if format else None)
     if isinstance(samples, SourceView):
         _describe_source(path, samples, as_json)
@@ -45,6 +46,7 @@ def info(
                 "shards": len(manifest.shards),
                 "bytes": manifest.bytes,
                 "fields": list(manifest.fields),
+                "columns": _list_columns(samples.index.schema),
                 "classes": None if manifest.classes is None else list(manifest.classes),
                 "kinds": dict(manifest.kinds),
             }
@@ -55,14 +57,26 @@ def info(
         ("shards", f"{len(manifest.shards)}"),
         ("bytes", format_size(manifest.bytes)),
         ("fields", ", ".join(manifest.fields)),
+        *_describe_columns(_list_columns(samples.index.schema)),
         ("classes", describe_classes(samples)),
         ("kinds", ", ".join(f"{count} {kind}" for kind, count in manifest.kinds.items())),
     ]
     print_table(str(path), rows)
 
 
+def _list_columns(schema: pa.Schema) -> dict[str, str]:
+    """Return the types of the user's columns in an index."""
+    return {name: str(schema.field(name).type) for name in user_columns(schema)}
+
+
+def _describe_columns(columns: dict[str, str]) -> list[tuple[str, str]]:
+    """Return the row of a table that lists them; none where there are no columns."""
+    shown = [f"{printable(name)} ({kind})" for name, kind in columns.items()]
+    return [("columns", ", ".join(shown))] if shown else []
+
+
 def _describe_source(path: Path, view: SourceView, as_json: bool) -> None:
-    """What is known of a source without reading all of it: fields and kinds are those of a few."""
+    """Print what is known of a source without reading all of it: fields and kinds are those of a few."""
     rows = sorted({i * len(view) // _LOOKED_AT for i in range(_LOOKED_AT)})
     fields: set[str] = set()
     kinds: Counter[str] = Counter()
@@ -74,12 +88,16 @@ def _describe_source(path: Path, view: SourceView, as_json: bool) -> None:
             continue
         fields |= set(sample)
         kinds.update(note.header.kind for note in images.values())
+    columns = {
+        name: str(view.source.columns.field(name).type) for name in view.source.columns.names
+    }
     content = {
         "path": str(path),
         "format": view.format,
         "samples": len(view),
         "bytes": int(view.source.sizes.sum()),
         "fields": sorted(fields),
+        "columns": columns,
         "classes": None if view.classes is None else list(view.classes),
         "looked_at": len(rows),
         "kinds": dict(sorted(kinds.items())),
@@ -93,6 +111,7 @@ def _describe_source(path: Path, view: SourceView, as_json: bool) -> None:
         ("samples", f"{len(view)}"),
         ("bytes", format_size(float(view.source.sizes.sum()))),
         ("fields", ", ".join(sorted(fields))),
+        *_describe_columns(columns),
         ("classes", format_classes(view.classes)),
         (f"kinds of {len(rows)}", ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))),
     ]
@@ -102,7 +121,7 @@ def _describe_source(path: Path, view: SourceView, as_json: bool) -> None:
 
 
 def verify(
-    path: Annotated[Path, typer.Argument(help="A packed or indexed data set.")],
+    path: Annotated[Path, typer.Argument(help="Packed or indexed dataset.")],
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:

@@ -29,6 +29,7 @@ from penstock.pack.inplace import index_dataset
 from penstock.pack.packer import PackSummary, pack_dataset
 from penstock.pack.progress import progress_bar
 from penstock.pack.rejected import NAME as REJECTED
+from penstock.pack.rejected import summarise_rejected
 from penstock.pack.renumber import read_classes
 from penstock.pack.shrink import Shrink
 from penstock.read.dataset import Dataset, open_indexed
@@ -74,30 +75,30 @@ def pack(
     src: Annotated[
         Path,
         typer.Argument(
-            help="An image folder, a listing, any other layout (see docs/formats.md), or a data set."
+            help="Image folder, listing, any other layout (see docs/formats.md), or dataset."
         ),
     ],
-    dst: Annotated[Path, typer.Argument(help="The folder to make.")],
+    dst: Annotated[Path, typer.Argument(help="Folder to create.")],
     listing: Annotated[
         Path | None,
         typer.Option(help="CSV or JSONL with path, label and columns; paths are relative to SRC."),
     ] = None,
     format: Annotated[
-        Format | None, typer.Option(help="The layout of SRC, if it is not to be found out.")
+        Format | None, typer.Option(help="Layout of SRC. Detected automatically if omitted.")
     ] = None,
     path_column: PathColumn = None,
     label_column: LabelColumn = None,
     max_file_size: MaxFileSize = _MAX_FILE_SIZE,
     shard_size: Annotated[
-        str, typer.Option(help="Size of a shard, by the bytes in the source.")
+        str, typer.Option(help="Size of a shard, counted in bytes of the source.")
     ] = f"{DEFAULT_SHARD_SIZE >> 20}MiB",
     order: Annotated[
         Order, typer.Option(help="Order of the samples in the shards.")
     ] = Order.shuffled,
-    seed: Annotated[int, typer.Option(help="Of the shuffled order.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the shuffled order.")] = 0,
     workers: Workers = None,
     on_error: Annotated[
-        OnError, typer.Option(help="What to do with files that are no images.")
+        OnError, typer.Option(help="What to do with files that are not readable images.")
     ] = OnError.stop,
     resize_short: Annotated[
         int | None,
@@ -109,36 +110,35 @@ def pack(
     ] = None,
     quality: Annotated[
         int | None,
-        typer.Option(min=1, max=100, help="Quality of JPEGs that are shrunk, 90 if not said."),
+        typer.Option(min=1, max=100, help="JPEG quality of shrunk images. Default: 90."),
     ] = None,
     encode: Annotated[
-        EncodeKind | None, typer.Option(help="Encode decoded arrays of pixels, without it kept.")
+        EncodeKind | None,
+        typer.Option(help="Encode raw pixel arrays. Default: store them as .npy."),
     ] = None,
     channels: Annotated[
         Channels | None,
-        typer.Option(
-            help="The order of the colours in arrays that --encode encodes, bgr if not said."
-        ),
+        typer.Option(help="Channel order of the arrays that --encode encodes. Default: bgr."),
     ] = None,
     classes: Annotated[
         Path | None,
         typer.Option(
-            help="Number the classes as this packed data set does, or as a file has them, a name a line."
+            help="Dataset, or text file with a name per line, whose class numbers are used."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Pack images into tar shards with an index. Killed, it goes on when run again."""
+    """Pack images into tar shards with an index. Run it again to resume a pack that was stopped."""
     shrink = None
     if resize_short is not None or max_side is not None:
         shrink = Shrink(resize_short, max_side, 90 if quality is None else quality)
     elif quality is not None:
-        raise typer.BadParameter("--quality is of images that --resize-short or --max-side shrink")
+        raise typer.BadParameter("--quality needs --resize-short or --max-side")
     encoding = None
     if encode is not None:
         encoding = Encode(encode.value, (channels or Channels.bgr).value)
     elif channels is not None:
-        raise typer.BadParameter("--channels is of arrays that --encode encodes")
+        raise typer.BadParameter("--channels needs --encode")
     with progress_bar("packing") as watcher:
         summary = pack_dataset(
             src,
@@ -166,12 +166,12 @@ def pack(
 
 
 def _report_rejected(summary: PackSummary) -> None:
-    for name, reason in summary.rejected:
-        say(f"rejected {printable(name)}: {reason}")
+    for line in summarise_rejected(summary.rejected, f"{summary.path / REJECTED} lists all"):
+        say(f"rejected {line}")
     if summary.ignored:
         shown = ", ".join(printable(name) for name in summary.ignored[:_SHOWN])
         more = ", ..." if len(summary.ignored) > _SHOWN else ""
-        say(f"ignored {len(summary.ignored)}, no part of the data set: {shown}{more}")
+        say(f"ignored {len(summary.ignored)}, not part of the dataset: {shown}{more}")
 
 
 def _summary_json(summary: PackSummary, dataset: Dataset) -> dict[str, object]:
@@ -212,7 +212,7 @@ def _rates(summary: PackSummary) -> str:
 
 
 def _find_place(path: Path) -> Path:
-    """Where index and manifest are if they lie beside the data."""
+    """Return where index and manifest are if they lie beside the data."""
     if path.exists():
         return path if path.is_dir() else path.parent
     return find_root(find_tars(path))
@@ -226,10 +226,10 @@ def index(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Put index and manifest here instead of beside the data.")
+        Path | None, typer.Option(help="Folder for index and manifest. Default: beside the data.")
     ] = None,
     format: Annotated[
-        Format | None, typer.Option(help="The layout of PATH, if it is not to be found out.")
+        Format | None, typer.Option(help="Layout of PATH. Detected automatically if omitted.")
     ] = None,
     path_column: PathColumn = None,
     label_column: LabelColumn = None,
@@ -240,7 +240,7 @@ def index(
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Index data that exist already, without rewriting them."""
+    """Index existing data in place, without copying it."""
     with progress_bar("indexing") as watcher:
         manifest = index_dataset(
             path,

@@ -14,7 +14,7 @@ from rich.text import Text
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
-Workers = Annotated[int | None, typer.Option(help="Threads; as many as cores unless given.")]
+Workers = Annotated[int | None, typer.Option(help="Number of threads. Default: number of cores.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

@@ -29,6 +29,7 @@ from penstock.formats.parquet import open_parquet
 from penstock.formats.pread import open_regular
 from penstock.formats.source import Source
 from penstock.formats.tfrecord import is_tfrecord, open_tfrecord
+from penstock.formats.unfinished import check_finished
 from penstock.formats.unified_doc import is_unified_doc, open_unified_doc
 from penstock.formats.webdataset import WebDatasetSource, is_tar_name, open_webdataset
 
@@ -86,6 +87,7 @@ def open_source(
     if columns and format not in (None, "listing"):
         raise ValueError(f"{' and '.join(columns)} are of a listing; format is {format!r}")
     with limit_file_size(max_file_size), blame_file(path):
+        check_finished(path)
         if columns:
             return _open_columns(path, listing, columns)
         if listing is not None:
@@ -124,6 +126,7 @@ def _open_found(path: Path, format: str | None) -> Source:
 def find_format(path: str | os.PathLike[str]) -> tuple[str, str | os.PathLike[str]]:
     """Return the format and the path to open of what lies at `path`: a listing may be in a folder."""
     with blame_file(path):
+        check_finished(path)
         return _find_format(path)
 
 

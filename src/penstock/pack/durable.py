@@ -1,4 +1,4 @@
-"""Files and folders that exist whole or not at all: written under a temporary name, synced, renamed."""
+"""Atomic writes of files and folders: under a temporary name, synced, then renamed."""
 
 from __future__ import annotations
 
@@ -12,36 +12,53 @@ from pathlib import Path
 
 from penstock.errors import PackError
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names in `folder` survive a power cut."""
+    """Make the names in `folder` survive a power cut."""
     fd = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        with named_if_full(folder):
+            os.fsync(fd)
     finally:
         os.close(fd)
 
 
 def temporary_name(path: Path) -> Path:
-    """Where the bytes of `path` lie until they are all there."""
+    """Return where the bytes of `path` lie until they are complete."""
     return path.with_name(f".{path.name}.tmp")
 
 
 @contextmanager
 def named_if_full(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Lets the error of a full disk say what was being written, which the system does not."""
+    """Add the path that was being written to the error of a full or failing disk, which lacks it."""
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL and error.filename is None:
+        if error.errno in _FAILED and error.filename is None:
             error.filename = os.fspath(path)
         raise
 
 
+@contextmanager
+def as_pack_error(doing: str, advice: str, below: Path | None = None) -> Iterator[None]:
+    """Turn an error of the operating system into a PackError: `packing stopped: ...; advice`.
+
+    With `below`, only errors at files in that folder: others come from the caller's own code.
+    """
+    try:
+        yield
+    except OSError as error:
+        if below is not None and not str(error.filename).startswith(str(below)):
+            raise
+        if error.errno == errno.ENAMETOOLONG:
+            advice = "choose a shorter path"
+        raise PackError(f"{doing} stopped: {error}; {advice}") from error
+
+
 def write_synced(path: Path, data: bytes) -> None:
-    """Writes a file that is not there yet, and waits until it is on the disk."""
+    """Write a new file and wait until it is on the disk."""
     with open(path, "xb") as file:
         file.write(data)
         file.flush()
@@ -49,7 +66,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_durable(path: Path, data: bytes) -> None:
-    """Replaces `path` by `data` at one stroke, whoever else may be writing it."""
+    """Replace `path` by `data` atomically, also while other processes write it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with named_if_full(path):
@@ -63,9 +80,10 @@ def write_durable(path: Path, data: bytes) -> None:
 
 @contextmanager
 def new_place(out: Path) -> Iterator[Path]:
-    """A temporary path that becomes `out` at the end, and is removed if anything goes wrong.
+    """Yield a temporary path that becomes `out` at the end, and is removed if anything goes wrong.
 
-    PackError if the name is taken, but for an empty folder.
+    Raises:
+        PackError: `out` exists and is not an empty folder, or another process is writing it.
     """
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise PackError(f"{out}: exists already; choose another name")
@@ -77,7 +95,7 @@ def new_place(out: Path) -> Iterator[Path]:
         raise PackError(f"{out}: a mount point cannot be replaced; choose a folder in it")
     out.parent.mkdir(parents=True, exist_ok=True)
     place = temporary_name(out)
-    if place.exists():
+    if os.path.lexists(place):  # a link to nowhere too: what is written must not go there
         raise PackError(f"{place}: left by a run that was stopped; remove it")
     try:
         with named_if_full(out):
@@ -86,7 +104,9 @@ def new_place(out: Path) -> Iterator[Path]:
             out.rmdir()
         os.rename(place, out)
         sync_folder(out.parent)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, FileExistsError) and error.filename == os.fspath(place):
+            raise PackError(f"{place}: another process is writing it") from None
         if place.is_dir():
             shutil.rmtree(place)
         else:

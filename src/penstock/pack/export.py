@@ -17,7 +17,7 @@ from dataclasses import replace
 from operator import index
 from pathlib import Path
 
-from penstock.pack.durable import new_place
+from penstock.pack.durable import as_pack_error, new_place
 from penstock.pack.outgoing import Classes
 from penstock.pack.to_folder import write_folder
 from penstock.pack.to_gulp import write_gulp
@@ -48,7 +48,7 @@ def export_samples(
     """
     if to not in EXPORTS:
         raise ValueError(f"to is {to!r}; it must be one of {', '.join(EXPORTS)}")
-    with new_place(Path(out)) as place:
+    with as_pack_error("exporting", "nothing was written"), new_place(Path(out)) as place:
         return EXPORTS[to](map(_with_own_label, samples), place, classes)
 
 

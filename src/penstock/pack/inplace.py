@@ -32,6 +32,7 @@ from penstock.formats.names import printable
 from penstock.formats.pread import open_regular, pread_all
 from penstock.formats.source import PlacedSource
 from penstock.formats.tar import scan_tar
+from penstock.formats.unfinished import check_finished
 from penstock.formats.webdataset import (
     Group,
     check_no_archives,
@@ -42,16 +43,18 @@ from penstock.formats.webdataset import (
     printable_key,
 )
 from penstock.pack.describe import ImageNote, describe_image, describe_sample, describe_video
+from penstock.pack.durable import as_pack_error
 from penstock.pack.index import IndexBuilder, check_column_names, check_file_names
+from penstock.pack.index_folder import open_index_folder
 from penstock.pack.loose import index_files
-from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, record_file
 from penstock.pack.outside import check_outside
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
+from penstock.pack.refusal import refuse_index
 from penstock.pack.rejected import Rejected
 from penstock.pack.shard import ShardResult, assemble_manifest
-from penstock.pack.target import Target, open_target
+from penstock.pack.target import Target
 from penstock.sample import is_image_field, is_video_field
 
 _SHOWN = 5
@@ -82,10 +85,12 @@ def index_dataset(
         raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
     named = path_column is not None or label_column is not None
     with blame_file(path):
+        check_finished(path)
         name = format or ("listing" if named else find_format(path)[0])
+        tars = find_tars(path) if name == "webdataset" else []
+    with as_pack_error("indexing", "run the same command again"):
         if out is not None and Path(out).resolve() != Path(path).resolve():
             check_outside(Path(path), Path(out), name)
-        tars = find_tars(path) if name == "webdataset" else []
     if tars:
         with limit_file_size(max_file_size):
             return _index_tars(tars, format, out, on_error, workers, watcher)
@@ -97,7 +102,7 @@ def index_dataset(
         max_file_size=max_file_size,
     )
     if isinstance(source, ImageFiles):
-        folder = _prepare(out, source.root)
+        folder = _choose(out, source.root)
         return index_files(source, folder, on_error=on_error, watcher=watcher)
     if not isinstance(source, PlacedSource):
         raise SourceError(
@@ -119,25 +124,13 @@ def index_source(
     check_column_names(source.columns.names)
     check_file_names(source.files)
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
-    with open_target(_prepare(out, source.root)) as target:
+    with open_index_folder(_choose(out, source.root)) as target:
         job = _Job(source, target, progress)
         results = run_parts(job.index_file, list(job.files), workers)
         rejected = [(source.names[i], reason) for i, reason in sorted(job.rejected)]
         if rejected and (on_error == "raise" or not any(r.record.samples for r in results)):
-            raise _refusal(rejected, len(source.names), on_error)
+            raise refuse_index(rejected, len(source.names), on_error)
         return _finish(results, source.root, target, source.classes, rejected)
-
-
-def _refusal(rejected: Rejected, total: int, on_error: str) -> PackError:
-    lines = [f"  {printable(name)}: {reason}" for name, reason in rejected]
-    advice = (
-        " Leave them out with on_error='skip' (--on-error skip)." if on_error == "raise" else ""
-    )
-    return PackError(
-        f"{len(lines)} of {total} samples cannot be indexed:\n"
-        + "\n".join(lines)
-        + f"\nNothing was written.{advice}"
-    )
 
 
 @dataclass
@@ -175,12 +168,9 @@ class _Job:
             index.add_field(field_, offsets[field_], data, images.get(field_))
 
 
-def _prepare(out: str | os.PathLike[str] | None, root: Path) -> Path:
-    """The folder for index and manifest, which must not have one yet."""
-    folder = Path(out) if out is not None else root
-    if (folder / MANIFEST).exists():
-        raise PackError(f"{folder / MANIFEST}: exists already; remove it to index again")
-    return folder
+def _choose(out: str | os.PathLike[str] | None, root: Path) -> Path:
+    """The folder for index and manifest."""
+    return root if out is None else Path(out)
 
 
 def _finish(
@@ -221,7 +211,7 @@ def _index_tars(
     check_file_names(name_below(root, tar) for tar in tars)
     progress = ProgressCounter(None, sum(tar.stat().st_size for tar in tars), watcher)
     limit = current_limit()
-    with open_target(_prepare(out, root)) as target:
+    with open_index_folder(_choose(out, root)) as target:
 
         def index_one(tar: Path) -> _TarPart:
             return _index_tar(tar, name_below(root, tar), target, on_error, progress, limit)
@@ -231,7 +221,7 @@ def _index_tars(
         rejected = [entry for part in parts for entry in part.rejected]
         if not any(part.shard.record.samples for part in parts):
             if rejected:
-                raise _refusal(rejected, len(rejected), on_error)
+                raise refuse_index(rejected, len(rejected), on_error)
             raise SourceError(f"{tars[0]}: no samples in the {len(tars)} tars from this one on")
         check_no_archives(tars[0], (field for part in parts for field in part.shard.fields))
         if format is None:

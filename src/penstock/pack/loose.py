@@ -11,11 +11,11 @@ from penstock.errors import SourceError
 from penstock.formats.files import MISSING, ImageFiles
 from penstock.pack.describe import describe_image
 from penstock.pack.index import IndexBuilder, check_file_names
+from penstock.pack.index_folder import open_index_folder
 from penstock.pack.manifest import Manifest
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.shard import ShardResult, assemble_manifest
-from penstock.pack.target import open_target
 
 _ROWS = 4096  # of an index file: what one thread does at a time
 
@@ -38,7 +38,7 @@ def index_files(
         source = source.take(np.flatnonzero(source.mtimes != MISSING).tolist())
     unread: list[str] = []
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
-    with open_target(folder) as target:
+    with open_index_folder(folder) as target:
 
         def index_part(start: int) -> ShardResult:
             index = IndexBuilder(source.columns)

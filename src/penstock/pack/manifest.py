@@ -17,6 +17,7 @@ from typing import Any
 from penstock.errors import CorruptError
 from penstock.formats.names import is_below
 from penstock.formats.pread import open_regular
+from penstock.formats.unfinished import describe_unfinished
 from penstock.pack.durable import write_durable
 from penstock.pack.parts import while_wanted
 
@@ -115,7 +116,8 @@ def read_manifest(folder: Path) -> Manifest:
         content = json.loads(_read_bounded(path), parse_constant=_refuse)
     except (FileNotFoundError, NotADirectoryError):
         raise CorruptError(
-            f"{path}: no manifest; packing was not finished, or this is no data set"
+            describe_unfinished(folder)
+            or f"{path}: no manifest; this is not a packed or indexed dataset"
         ) from None
     except (ValueError, RecursionError, OSError) as error:
         raise CorruptError(f"{path}: not a readable manifest: {error}") from None

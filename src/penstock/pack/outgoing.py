@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.errors import PackError
 from penstock.formats.webdataset import FRAMES
 from penstock.pack.describe import shard_fields
+from penstock.pack.inside import path_inside
 from penstock.sample import Sample
 
 Classes = Sequence[str] | None
@@ -41,7 +42,9 @@ def strip_padding(frame: bytes) -> bytes:
     return bare if bare.endswith(b"\xff\xd9") and len(frame) - len(bare) < 4 else frame
 
 
-def write_new(path: Path, data: bytes) -> None:
+def write_new(root: Path, name: str, data: bytes) -> None:
+    """Write a new file below `root`. PackError if the name is taken or leads out of it."""
+    path = path_inside(root, name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "xb") as file:

@@ -30,19 +30,23 @@ from penstock.pack.checks import keep_integers, read_whole
 from penstock.pack.cores import count_cores
 from penstock.pack.cut import DEFAULT_SHARD_SIZE, cut_shards, order_rows
 from penstock.pack.describe import Described, check_pixels, describe_sample
+from penstock.pack.durable import as_pack_error
 from penstock.pack.encode import Encode, encode_sample
 from penstock.pack.index import check_column_names
+from penstock.pack.inside import check_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import Manifest, read_manifest, write_manifest
 from penstock.pack.outside import check_outside
 from penstock.pack.packed import PackedSource, open_packed
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.recognise import find_changed, find_damaged
-from penstock.pack.rejected import Rejected, read_rejected, write_rejected
+from penstock.pack.refusal import refuse_incomplete, refuse_pack
+from penstock.pack.rejected import read_rejected, write_rejected
 from penstock.pack.renumber import check_classes, number_classes, renumber_sample
 from penstock.pack.shard import assemble_manifest, shard_name, write_shard
 from penstock.pack.shrink import Shrink, shrink_sample
 
+_RESUME = "run the same command again to resume"
 _LATER = ("encode", "classes", "max_file_size")
 """Options that a recipe leaves out while they are not used."""
 
@@ -144,7 +148,8 @@ def pack_dataset(
             max_file_size=max_file_size,
         )
     check_column_names(source.columns.names)
-    return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
+    with as_pack_error("packing", _RESUME):
+        return _pack(_Job(source, options, watcher), Path(destination), workers or count_cores())
 
 
 def _open(path: str | os.PathLike[str], destination: Path, **options: Any) -> Source:
@@ -157,26 +162,35 @@ def _open(path: str | os.PathLike[str], destination: Path, **options: Any) -> So
         ):
             return packed
         if not listed:
-            check_outside(Path(path), destination, options["format"])
+            with as_pack_error("packing", _RESUME):
+                check_outside(Path(path), destination, options["format"])
         return open_source(path, **options)
 
 
 def _pack(job: _Job, destination: Path, workers: int) -> PackSummary:
-    if (destination / MANIFEST).exists():
-        return _recognise(job, destination)
-    with ws.open_workshop(destination) as workshop:
-        ws.clear_stale(workshop, len(job.shards))
-        finished = job.run(workshop, workers)
-        results = [shard.result for shard in finished if shard.result is not None]
-        rejected = sorted(entry for shard in finished for entry in shard.rejected)
-        if job.refused or not results:
-            ws.abandon_workshop(workshop)
-            raise _refusal(job, sorted(job.refused) or rejected)
-        manifest = assemble_manifest(results, classes=job.classes, recipe=job.recipe())
-        ws.publish(workshop, results)
-        write_rejected(destination, [(job.source.names[row], reason) for row, reason in rejected])
-        write_manifest(manifest, destination / MANIFEST)
-        ws.remove_workshop(workshop)
+    if not (destination / MANIFEST).exists():
+        with ws.open_workshop(destination) as workshop:
+            if workshop is not None:
+                return _fill(job, workshop, workers)
+    return _recognise(job, destination)
+
+
+def _fill(job: _Job, workshop: Path, workers: int) -> PackSummary:
+    """Make all shards in the workshop, then the dataset beside it."""
+    destination = workshop.parent
+    ws.clear_stale(workshop, len(job.shards))
+    finished = job.run(workshop, workers)
+    results = [shard.result for shard in finished if shard.result is not None]
+    rejected = sorted(entry for shard in finished for entry in shard.rejected)
+    if job.refused or not results:
+        ws.abandon_workshop(workshop)
+        bad = [(job.source.names[row], why) for row, why in sorted(job.refused) or rejected]
+        raise refuse_pack(bad, len(job.source.names), job.options.on_error)
+    manifest = assemble_manifest(results, classes=job.classes, recipe=job.recipe())
+    ws.publish(workshop, results)
+    write_rejected(destination, [(job.source.names[row], reason) for row, reason in rejected])
+    write_manifest(manifest, destination / MANIFEST)
+    ws.remove_workshop(workshop)
     return job.summary(destination, manifest, [(job.name(row), reason) for row, reason in rejected])
 
 
@@ -212,7 +226,7 @@ class _Job:
         return self.source.classes if self.options.classes is None else self.options.classes
 
     def run(self, workshop: Path, workers: int) -> list[ws.Finished]:
-        """All shards, made or taken over. OSError and SourceChangedError end it as a PackError."""
+        """Make all shards, or reuse those of a run that was stopped. Ends with the first error."""
         with ThreadPoolExecutor(workers, thread_name_prefix="penstock-pack") as pool:
             futures = [
                 pool.submit(self._make_shard, workshop, number)
@@ -231,13 +245,7 @@ class _Job:
     def _raise_first(done: set[Future[ws.Finished]]) -> None:
         for future in done:
             error = future.exception()
-            if isinstance(error, _Stopped):
-                continue
-            if isinstance(error, OSError):
-                raise PackError(
-                    f"packing stopped: {error}. Run the same command again to go on from here."
-                ) from error
-            if error is not None:
+            if error is not None and not isinstance(error, _Stopped):
                 raise error
 
     def _make_shard(self, workshop: Path, number: int) -> ws.Finished:
@@ -267,6 +275,8 @@ class _Job:
                 described = self.read(row)
             except SourceChangedError as error:
                 raise PackError(f"{self.name(row)}: {error}; pack again") from None
+            except OSError as error:
+                raise PackError(f"{self.name(row)}: cannot be read: {error}; {_RESUME}") from error
             except SourceError as error:
                 (self.refused if self.options.on_error == "raise" else rejected).append(
                     (row, str(error))
@@ -285,7 +295,7 @@ class _Job:
             sample = encode_sample(sample, self.options.encode)
         if self.options.shrink is not None:
             sample = shrink_sample(sample, self.options.shrink)
-        return check_pixels(describe_sample(sample))
+        return check_pixels(describe_sample(check_names(sample)))
 
     def _plan_digest(self, rows: np.ndarray) -> str:
         """Tells whether a shard found in the workshop is the one that would be made now."""
@@ -334,30 +344,6 @@ class _Job:
         )
 
 
-def _refusal(job: _Job, bad: list[tuple[int, str]]) -> PackError:
-    lines = [f"  {job.name(row)}: {reason}" for row, reason in bad]
-    rest = ", or pack the rest with on_error='skip' (--on-error skip)"
-    if job.options.on_error == "skip":
-        rest = "; there is nothing else to pack"
-    return PackError(
-        f"{len(lines)} of {len(job.source.names)} files cannot be packed:\n"
-        + "\n".join(lines)
-        + f"\nNothing was written. Mend or remove them{rest}."
-    )
-
-
-def _incomplete(job: _Job, destination: Path, manifest: Manifest, rejected: Rejected) -> PackError:
-    total = len(job.source.names)
-    lines = [f"  {printable(name)}: {reason}" for name, reason in rejected]
-    return PackError(
-        f"{destination}: already holds this data set, but without {total - manifest.samples} of "
-        f"{total} files, which cannot be packed:\n"
-        + "\n".join(lines)
-        + "\nMend or remove them and choose another folder, or take it as it is with on_error='skip' "
-        "(--on-error skip)."
-    )
-
-
 def _known_at_all(source: Source) -> list[Any]:
     """Columns and classes of a source, and the digest of one that has checksums."""
     digest = [source.digest] if isinstance(source, PackedSource) else []
@@ -394,10 +380,8 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
             "packed; choose another folder or remove it"
         )
     if job.options.on_error == "raise" and manifest.samples < len(job.source.names):
-        raise _incomplete(job, destination, manifest, rejected)
-    workshop = destination / ws.FOLDER
-    if workshop.exists():
-        with ws.open_workshop(destination):
-            ws.remove_workshop(workshop)
+        total = len(job.source.names)
+        raise refuse_incomplete(rejected, total, manifest.samples, destination)
+    ws.clear_finished(destination)
     job.resumed = list(range(len(manifest.shards)))
     return job.summary(destination, manifest, rejected)

@@ -1,4 +1,7 @@
-"""The list of samples that were left out, beside the data set: a JSON object a line, with name and reason."""
+"""The samples that were left out: listed in a file beside the dataset, the first of them in messages.
+
+The file `rejected.jsonl` has a JSON object per line, with `name` and `reason`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,23 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from penstock.formats.names import printable
 from penstock.pack.durable import write_durable
 
 NAME = "rejected.jsonl"
 Rejected = Sequence[tuple[str, str]]
+_SHOWN = 10
+
+
+def summarise_rejected(rejected: Rejected, rest: str) -> list[str]:
+    """Return a line for each of the first ten, and one for the others, of which `rest` says more."""
+    lines = [f"{printable(name)}: {reason}" for name, reason in rejected[:_SHOWN]]
+    more = len(rejected) - _SHOWN
+    return [*lines, f"... and {more} more; {rest}"] if more > 0 else lines
 
 
 def write_rejected(folder: Path, rejected: Rejected) -> None:
-    """Writes it, or removes one from before if nothing was left out."""
+    """Write the file, or remove an older one if nothing was left out."""
     if not rejected:
         (folder / NAME).unlink(missing_ok=True)
         return
@@ -24,7 +36,7 @@ def write_rejected(folder: Path, rejected: Rejected) -> None:
 
 
 def read_rejected(folder: Path) -> list[tuple[str, str]]:
-    """What was left out, if anything."""
+    """Return what was left out, if anything."""
     path = folder / NAME
     if not path.exists():
         return []

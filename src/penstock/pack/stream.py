@@ -23,6 +23,7 @@ from penstock.formats.names import printable
 from penstock.formats.tar import BLOCK
 from penstock.pack import workshop as ws
 from penstock.pack.describe import Described, describe_image, describe_video, shard_fields
+from penstock.pack.durable import as_pack_error
 from penstock.pack.index import check_column_names
 from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import write_manifest
@@ -45,8 +46,11 @@ def pack_samples(
     if shard_size < 1:
         raise ValueError(f"shard_size is {shard_size}; it must be at least one byte")
     if (destination / MANIFEST).exists():
-        raise PackError(f"{destination}: already holds a data set; choose another folder")
-    with ws.open_workshop(destination) as workshop:
+        raise _taken(destination)
+    failing = as_pack_error("packing", "nothing was written", below=destination)
+    with failing, ws.open_workshop(destination) as workshop:
+        if workshop is None:
+            raise _taken(destination)
         try:
             ws.clear_stale(workshop, 0)
             results = list(_write_shards(samples, workshop, shard_size))
@@ -62,6 +66,10 @@ def pack_samples(
         write_manifest(manifest, destination / MANIFEST)
         ws.remove_workshop(workshop)
     return manifest.samples
+
+
+def _taken(destination: Path) -> PackError:
+    return PackError(f"{destination}: already holds a data set; choose another folder")
 
 
 def _write_shards(

@@ -55,7 +55,9 @@ class Target:
     def publish(self, manifest: Manifest, rejected: Rejected) -> None:
         """Gives the indexes their names, in place of older ones; with the manifest the data set exists."""
         names = [path for _, path in self._written]
-        self._files += [p for p in (*names, self.folder / REJECTED) if not p.exists()]
+        manifest_path = self.folder / MANIFEST
+        made = (manifest_path, *names, self.folder / REJECTED)  # the order in which they are undone
+        self._files += [path for path in made if not path.exists()]
         for temporary, path in self._written:
             try:
                 os.replace(temporary, path)
@@ -65,7 +67,7 @@ class Target:
             _clear_left(folder)
             sync_folder(folder)
         write_rejected(self.folder, rejected)
-        write_manifest(manifest, self.folder / MANIFEST)
+        write_manifest(manifest, manifest_path)
 
     def make_folder(self, folder: Path) -> None:
         """Makes a folder, and those above it, unless they are there."""

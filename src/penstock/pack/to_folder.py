@@ -15,6 +15,7 @@ from penstock.errors import PackError
 from penstock.formats.files import is_hidden
 from penstock.formats.keys import make_key
 from penstock.formats.names import printable, unescape_key
+from penstock.pack.inside import path_inside
 from penstock.pack.outgoing import (
     Classes,
     check_classes,
@@ -54,7 +55,7 @@ def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> in
         path = _safe_path(sample.key)
         videos = [name for name in sample if is_video_field(name)]
         if videos:
-            lines.append(_write_frames(sample, videos[0], place / "frames" / path, classes))
+            lines.append(_write_frames(sample, videos[0], place, classes))
         else:
             has_label = sample.label is not None
             labelled = has_label if labelled is None else labelled
@@ -66,10 +67,10 @@ def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> in
             _write_image(sample, place, _show_all(path), classes)
         count += 1
     if lines:
-        write_new(place / "list.csv", "".join(lines).encode())
+        write_new(place, "list.csv", "".join(lines).encode())
     else:
         for name in classes or ():
-            (place / _safe_name(name)).mkdir(exist_ok=True)
+            path_inside(place, _safe_name(name)).mkdir(exist_ok=True)
     return count
 
 
@@ -80,19 +81,21 @@ def _write_image(sample: Sample, place: Path, path: str, classes: Classes) -> No
         folder = _safe_name(class_name(sample.label, classes))
         path = path if path.startswith(f"{folder}/") else f"{folder}/{path}"
     for field, data in data_fields(sample).items():
-        write_new(place / f"{path}.{field}", data)
+        write_new(place, f"{path}.{field}", data)
 
 
-def _write_frames(sample: Sample, field: str, folder: Path, classes: Classes) -> str:
-    """The frames of a video as files; its line in the listing."""
+def _write_frames(sample: Sample, field: str, place: Path, classes: Classes) -> str:
+    """Write the frames of a video as files; return its line in the listing."""
+    name = _safe_path(sample.key)
     for number, frame in enumerate(sample.split_frames(field), 1):
-        write_new(folder / f"{number:05d}.jpg", strip_padding(frame))
+        write_new(place, f"frames/{name}/{number:05d}.jpg", strip_padding(frame))
     for other, data in data_fields(sample).items():
         if other != field:
-            write_new(folder.with_name(f"{folder.name}.{other}"), data)
-    name = _safe_path(sample.key)
-    if ";" in name or "\n" in name:
-        raise PackError(f"{printable(name)}: an id with a semicolon does not fit into the listing")
-    return (
-        f"{name};{class_name(sample.label, classes)}\n" if sample.label is not None else f"{name}\n"
-    )
+            write_new(place, f"frames/{name}.{other}", data)
+    label = "" if sample.label is None else f";{class_name(sample.label, classes)}"
+    if ";" in name or "\n" in name + label:
+        raise PackError(
+            f"{printable(name)}: an id with a semicolon, or a line break in it or its class, does not "
+            "fit into the listing"
+        )
+    return f"{name}{label}\n"

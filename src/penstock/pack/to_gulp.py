@@ -36,7 +36,7 @@ def write_gulp(samples: Iterable[Sample], place: Path, classes: Classes) -> int:
         if not written:
             break
     if numbers:
-        write_new(place / "label2idx.json", json.dumps(numbers).encode())
+        write_new(place, "label2idx.json", json.dumps(numbers).encode())
     return total
 
 
@@ -50,7 +50,7 @@ def _write_chunk(
 ) -> int:
     """The next samples as one chunk, data before metadata; how many there were. Notes new labels and ids."""
     # Zero-padded, as GulpIO reads chunks in the order of their names.
-    data, meta = place / f"data_{number:06d}.gulp", place / f"meta_{number:06d}.gmeta"
+    data, meta = place / f"data_{number:06d}.gulp", f"meta_{number:06d}.gmeta"
     videos: dict[str, object] = {}
     with open(data, "xb") as file:
         for sample in islice(samples, _VIDEOS_PER_CHUNK):
@@ -71,7 +71,7 @@ def _write_chunk(
                 entry |= {"label": label, "idx": sample.label}
             videos[name] = {"frame_info": places, "meta_data": [entry]}
     if videos:
-        write_new(meta, json.dumps(videos).encode())
+        write_new(place, meta, json.dumps(videos).encode())
     else:
         data.unlink()
     return len(videos)

@@ -1,28 +1,34 @@
 """The hidden folder `.packing` inside a destination, where shards wait until all of them are done.
 
-What is in it belongs to a pack that is under way or was killed. Each finished shard leaves a record
-of the samples that it was made from; the next run takes over the shards whose record still fits.
+It belongs to a packer that is running or was killed. Each finished shard leaves a record of the
+samples it was made from; the next run reuses the shards whose record still fits.
+
+Any number of processes may pack into one destination: one of them holds the lock, the others fail
+with a PackError or find the finished dataset. No step assumes that a file seen before is still there.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import PackError
+from penstock.formats.unfinished import PACKING
 from penstock.pack.durable import sync_folder, write_durable
+from penstock.pack.locking import lock_exclusive, take_lock
+from penstock.pack.manifest import NAME as MANIFEST
 from penstock.pack.manifest import FileRecord, ShardRecord
 from penstock.pack.shard import ShardResult, shard_name
 
-FOLDER = ".packing"
+FOLDER = PACKING
+LOCK = "lock"
+_LOCK_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _SHARD_FILE = re.compile(r"shard-(\d{6})\.(?:tar|seek|arrow|json)")
 
 
@@ -36,27 +42,67 @@ class Finished:
 
 
 @contextmanager
-def open_workshop(destination: Path) -> Iterator[Path]:
-    """The workshop of `destination`, made if need be, and held against a second packer."""
+def open_workshop(destination: Path) -> Iterator[Path | None]:
+    """Make the workshop of `destination` and lock it against other packers.
+
+    Yields the workshop; None if another process has finished the dataset in the meantime.
+
+    Raises:
+        PackError: Another process is packing into it, or it holds something else.
+    """
+    workshop = destination / FOLDER
+    lock = take_lock(workshop / LOCK, lambda: _open_lock(destination), destination, "packing")
+    try:
+        if (destination / MANIFEST).exists():
+            remove_workshop(workshop)
+            yield None
+        else:
+            yield workshop
+    finally:
+        os.close(lock)
+        with suppress(OSError):  # still in use; NFS removes an open file only when it is closed
+            workshop.rmdir()
+
+
+def _open_lock(destination: Path) -> int:
+    _check_destination(destination)
+    workshop = destination / FOLDER
+    workshop.mkdir(parents=True, exist_ok=True)
+    return os.open(workshop / LOCK, _LOCK_FLAGS | os.O_CREAT, 0o644)
+
+
+def clear_finished(destination: Path) -> None:
+    """Remove the workshop that a kill left beside a manifest, unless its packer is still running."""
+    workshop = destination / FOLDER
+    try:
+        lock = os.open(workshop / LOCK, _LOCK_FLAGS)
+    except FileNotFoundError:
+        with suppress(OSError):  # not there at all, or of the next packer
+            workshop.rmdir()
+        return
+    try:
+        lock_exclusive(lock, blocking=False)
+        remove_workshop(workshop)
+    except (BlockingIOError, FileNotFoundError):  # its packer is removing it
+        pass
+    finally:
+        os.close(lock)
+
+
+def _check_destination(destination: Path) -> None:
+    """Raise PackError unless `destination` is free, belongs to a packer, or holds a dataset."""
     if destination.is_symlink() and not destination.exists():
         raise PackError(f"{destination}: is a link to nowhere; remove it or choose another folder")
     if destination.exists() and not destination.is_dir():
         raise PackError(f"{destination}: exists and is not a folder")
-    workshop = destination / FOLDER
-    if destination.is_dir() and not workshop.exists() and any(destination.iterdir()):
-        raise PackError(
-            f"{destination}: is not empty and was not made by packing; choose another folder"
-        )
-    workshop.mkdir(parents=True, exist_ok=True)
-    lock = os.open(workshop / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PackError(f"{destination}: another process is packing into it") from None
-        yield workshop
-    finally:
-        os.close(lock)
+    if (destination / FOLDER).is_symlink():
+        raise PackError(f"{destination / FOLDER}: is a link; remove it or choose another folder")
+    with suppress(FileNotFoundError):
+        found = set(os.listdir(destination))
+        if found and not found & {FOLDER, MANIFEST}:
+            raise PackError(
+                f"{destination}: is not empty and was not made by packing; choose another folder"
+            )
 
 
 def load_finished(workshop: Path, number: int, plan: str) -> Finished | None:
@@ -92,15 +138,15 @@ def save_finished(workshop: Path, number: int, finished: Finished) -> None:
 
 
 def clear_stale(workshop: Path, shards: int) -> None:
-    """Removes what an earlier, different pack left and this one of `shards` shards will not replace."""
+    """Remove what an earlier, different pack left and this one of `shards` shards does not replace."""
     for entry in [*workshop.iterdir(), *workshop.parent.iterdir()]:
         number = _SHARD_FILE.fullmatch(entry.name)
         if entry.name.endswith(".tmp") or (number and int(number[1]) >= shards):
-            entry.unlink()
+            entry.unlink(missing_ok=True)
 
 
 def publish(workshop: Path, results: list[ShardResult]) -> None:
-    """Moves the finished shards out of the workshop. The manifest is still to come."""
+    """Move the finished shards out of the workshop. The manifest is written after that."""
     destination = workshop.parent
     for result in results:
         for file in (result.record.data, result.record.seek, result.record.index):
@@ -110,15 +156,20 @@ def publish(workshop: Path, results: list[ShardResult]) -> None:
 
 
 def remove_workshop(workshop: Path) -> None:
-    """Ends a pack that went well."""
-    shutil.rmtree(workshop)
+    """Remove a locked workshop, the lock last: whoever makes a new one then keeps it."""
+    for entry in workshop.iterdir():
+        if entry.name != LOCK:
+            entry.unlink(missing_ok=True)
+    (workshop / LOCK).unlink(missing_ok=True)
+    with suppress(OSError):  # not empty: of the next packer
+        workshop.rmdir()
 
 
 def abandon_workshop(workshop: Path) -> None:
-    """Ends a pack that came to nothing: what it had made is removed, and so is an empty destination."""
+    """Remove everything a failed pack has made, the destination too if nothing else is in it."""
     clear_stale(workshop, 0)
-    shutil.rmtree(workshop)
-    if not any(workshop.parent.iterdir()):
+    remove_workshop(workshop)
+    with suppress(OSError):  # not empty, or of the next packer
         workshop.parent.rmdir()
 
 
@@ -127,6 +178,8 @@ def _record_name(number: int) -> str:
 
 
 def _is_there(workshop: Path, file: FileRecord) -> bool:
+    if "/" in file.file:  # a record that somebody else wrote
+        return False
     places = (workshop / file.file, workshop.parent / file.file)
     return any(place.is_file() and place.stat().st_size == file.bytes for place in places)
 

@@ -1,0 +1,48 @@
+"""Ctrl-C while the `penstock` command starts and while it ends: exit code 130, without a traceback.
+
+Importing takes longer than many commands, and nothing is there to be cleaned up: the process leaves
+at once. `penstock.cli.main` lets Ctrl-C raise KeyboardInterrupt while a command runs. Programs that
+import Penstock as a library keep their own handling.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended."""
+
+
+def _is_command() -> bool:
+    """Whether this process runs `penstock` or `python -m penstock`, and is no worker of such a process."""
+    given = sys.argv or [""]
+    launched = sys.orig_argv[-len(given) :][0] if len(given) <= len(sys.orig_argv) else ""
+    if given[0] == "-m":  # as long as Python looks for the module
+        return launched == "penstock" or launched.endswith("mpenstock")
+    return launched == given[0] and os.path.basename(launched) == "penstock"
+
+
+_IS_COMMAND = _is_command()
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    os.write(2, b"penstock: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def leave_on_interrupt() -> None:
+    """Let Ctrl-C end the process at once, if it is the command and Ctrl-C is not ignored."""
+    if _IS_COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
+
+
+def raise_on_interrupt() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+leave_on_interrupt()
