@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from images import encode_deep
 from penstock.cli.app import app
 from trees import full_at, make_folder, write_images
 
@@ -37,6 +39,22 @@ def test_pack_prints_its_summary_as_json(tmp_path: Path) -> None:
     assert (summary["samples"], summary["shards"]) == (15, 1)
     assert summary["rejected"] == [{"name": "class0/bad.jpg", "reason": "the file is empty"}]
     assert result.stderr == "rejected class0/bad.jpg: the file is empty\n"
+
+
+def test_images_of_16_bits_are_counted_and_warned_of(tmp_path: Path) -> None:
+    deep = encode_deep(np.arange(64).reshape(8, 8) * 1000)
+    for name in ("0.png", "1.png"):
+        (tmp_path / "in" / "a").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / "a" / name).write_bytes(deep)
+    for arguments in (
+        ("info", tmp_path / "in"),
+        ("pack", tmp_path / "in", tmp_path / "out"),
+        ("index", tmp_path / "in", "--out", tmp_path / "index"),
+        ("info", tmp_path / "out"),
+    ):
+        result = penstock(*arguments, "--json")
+        assert result.stderr.startswith("note: 2 images have 16 bits per pixel")
+        assert json.loads(result.stdout)["kinds"] == {"png-16": 2}
 
 
 @pytest.mark.parametrize("verb", ["pack", "index"])

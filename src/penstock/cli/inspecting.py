@@ -12,7 +12,15 @@ import typer
 
 from penstock.cli.classes import describe_classes, format_classes
 from penstock.cli.opening import Format, SourceView, open_samples
-from penstock.cli.terminal import AsJson, Workers, format_size, print_json, print_table, say
+from penstock.cli.terminal import (
+    AsJson,
+    Workers,
+    format_size,
+    print_json,
+    print_table,
+    say,
+    warn_of_depth,
+)
 from penstock.errors import SourceError
 from penstock.formats.names import printable
 from penstock.pack.describe import describe_sample
@@ -38,6 +46,7 @@ def info(
         _describe_source(path, samples, as_json)
         return
     manifest = samples.manifest
+    warn_of_depth(manifest.kinds)
     if as_json:
         print_json(
             {
@@ -91,6 +100,7 @@ def _describe_source(path: Path, view: SourceView, as_json: bool) -> None:
     columns = {
         name: str(view.source.columns.field(name).type) for name in view.source.columns.names
     }
+    warn_of_depth(kinds)
     content = {
         "path": str(path),
         "format": view.format,

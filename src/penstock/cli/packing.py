@@ -18,6 +18,7 @@ from penstock.cli.terminal import (
     print_json,
     print_table,
     say,
+    warn_of_depth,
 )
 from penstock.formats.data_files import find_root
 from penstock.formats.limits import DEFAULT_MAX_FILE_SIZE
@@ -159,6 +160,7 @@ def pack(
             watcher=watcher,
         )
     _report_rejected(summary)
+    warn_of_depth(summary.kinds)
     if as_json:
         print_json(_summary_json(summary, open_indexed(summary.path)))
     else:
@@ -253,6 +255,7 @@ def index(
             workers=workers,
             watcher=watcher,
         )
+    warn_of_depth(manifest.kinds)
     target = out if out is not None else _find_place(path)
     if as_json:
         print_json(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from penstock.formats.header import describe_deep
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
@@ -21,6 +24,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 def say(message: str) -> None:
     """A line for people, on stderr, as it is."""
     print(message, file=sys.stderr)
+
+
+def warn_of_depth(kinds: Mapping[str, int]) -> None:
+    """Print what becomes of images with 16 bits per pixel, if there are any."""
+    if sentence := describe_deep(kinds):
+        say(f"note: {sentence}")
 
 
 def print_json(content: Any) -> None:
