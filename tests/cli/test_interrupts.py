@@ -100,6 +100,18 @@ def test_an_interrupt_at_any_call_of_a_pack_exits_with_130_and_it_resumes(
             assert digests(out) == digests(room / "whole"), when
 
 
+def test_an_interrupt_inside_an_exec_of_text_exits_with_130(room: Path) -> None:
+    """Python remembers that one, and would end by the signal."""
+    program = (
+        "import sys\nsys.argv = ['penstock', 'pack', 'a', 'b']\n"
+        "from penstock.cli import app\n"
+        "app._run = lambda: exec('raise KeyboardInterrupt')\n"
+        "app.main()"
+    )
+    (room / "program.py").write_text(program)
+    assert run(room, ["program.py"], "none") == (130, "penstock: interrupted\n")
+
+
 def test_an_interrupted_command_cleans_up(room: Path, tmp_path: Path) -> None:
     export = ("export", room / "source", tmp_path / "out", "--to", "folder")
     assert run(room, COMMAND, "write_new", *export) == (130, "penstock: interrupted\n")

@@ -65,6 +65,9 @@ def main() -> None:
     except KeyboardInterrupt:
         say("penstock: interrupted")
         code = INTERRUPTED
+        # Where Ctrl-C came inside an exec of text (dataclasses are made by that), Python would end by the
+        # signal in place of our exit code, unless an exec of text ends well after it.
+        exec("")
     sys.exit(code)
 
 
