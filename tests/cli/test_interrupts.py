@@ -109,7 +109,7 @@ def test_an_interrupt_inside_an_exec_of_text_exits_with_130(room: Path) -> None:
         "app.main()"
     )
     (room / "program.py").write_text(program)
-    assert run(room, ["program.py"], "none") == (130, "penstock: interrupted\n")
+    assert run(room, ["-m", "program"], "none") == (130, "penstock: interrupted\n")
 
 
 def test_an_interrupted_command_cleans_up(room: Path, tmp_path: Path) -> None:
