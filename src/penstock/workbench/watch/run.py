@@ -15,14 +15,14 @@ from typing import IO
 from penstock.workbench import probe
 from penstock.workbench.machine import read_machine
 from penstock.workbench.watch.monitor import PERIOD, Monitor
-from penstock.workbench.watch.record import Watched, combine, read_records
+from penstock.workbench.watch.record import Watched, combine, correct_ends, read_records
 from penstock.workbench.watch.signals import pass_signals
 
 _PATH = Path(probe.__file__).parent / "path"
 
 
 def watch_command(command: Sequence[str], output: IO[str] | None = None) -> Watched:
-    """Runs it to its end. What would end us ends the command, as it would without us; then this goes on.
+    """Run it to its end. What would end us ends the command, as it would without us; then this goes on.
 
     What the command prints to stdout goes to `output` if that is given.
     """
@@ -50,12 +50,13 @@ def watch_command(command: Sequence[str], output: IO[str] | None = None) -> Watc
             _children_cpu() - before,
         )
         return combine(
-            read_records(Path(folder)),
+            correct_ends(read_records(Path(folder)), monitor.seen),
             command=shlex.join(command),
             exit_code=code,
             begin=begin,
             end=end,
             system=system,
+            interrupted=running.interrupted,
         )
 
 
