@@ -354,3 +354,10 @@ def test_of_many_ranks_the_slowest_are_listed() -> None:
         f.says for f in judge(replace(WATCHED, rank=63, ranks=ranks)).findings if f.topic == "ranks"
     )
     assert told.count("workers") == 8 and "and 56 more, which waited less" in told
+
+
+def test_data_on_a_network_file_system_are_mentioned() -> None:
+    topics = {f.topic: f for f in judge(replace(WATCHED, disk="network, nfs4 (nas:/x)")).findings}
+    assert topics["network file system"].says.endswith("a network file system, nfs4 (nas:/x).")
+    local = judge(replace(WATCHED, disk="solid state, ext4"))
+    assert not any(finding.topic == "network file system" for finding in local.findings)

@@ -138,3 +138,5 @@ def test_workers_that_were_killed_lived_until_they_were_seen_last() -> None:
     corrected = correct_ends([loop, *killed], seen)
     assert put_together(corrected).workers == 2
     assert [record["end"] for record in corrected] == [10, 3.0, 3.0]
+    told = correct_ends([{**loop, "children": {"2": 4.0, "3": 2.0}}, *killed], seen)
+    assert [record["end"] for record in told] == [10, 4.0, 3.0]

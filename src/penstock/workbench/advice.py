@@ -42,6 +42,7 @@ def diagnose(bench: Bench, need: Need | None) -> Diagnosis:
     rules: list[Callable[[Bench, Need | None, Cause], Finding | None]] = [
         _about_cause,
         _about_storage,
+        _about_network,
         _about_slow_path,
         _about_resize,
         _about_busy,
@@ -168,6 +169,22 @@ def _about_storage(bench: Bench, need: Need | None, cause: Cause) -> Finding | N
         "(--resize-short), or give the page cache more memory."
     )
     return Finding("storage", says, advice[0].upper() + advice[1:])
+
+
+def _about_network(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
+    if bench.machine.network is None:
+        return None
+    pack = (
+        "pack it, which turns many small requests into few large ones (penstock pack)"
+        if bench.data.loose
+        else "give the page cache memory for all of it"
+    )
+    return Finding(
+        "network file system",
+        f"The data lie on a network file system, {bench.machine.network}: how fast they are read depends on the "
+        "network, on the server, and on what others read meanwhile.",
+        f"Copy the dataset to a local disk before training, or {pack}. Measure while all ranks read.",
+    )
 
 
 def _about_slow_path(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:

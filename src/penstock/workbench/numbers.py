@@ -93,6 +93,12 @@ class Machine:
         return min(self.usable_cores, self.cpu_limit or self.usable_cores)
 
     @property
+    def network(self) -> str | None:
+        """The network file system that the data lie on; None if they lie elsewhere."""
+        kind, _, name = self.disk.partition(", ")
+        return name if kind == "network" else None
+
+    @property
     def cache_room(self) -> int:
         """Bytes that may serve as page cache."""
         return min(self.memory_available, self.memory_limit or self.memory_available)

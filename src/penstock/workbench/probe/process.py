@@ -89,6 +89,7 @@ class Process:
         self.places: Counter[str] = Counter()
         self.worker = False
         self.rank: int | None = None
+        self._children: dict[int, float] = {}  # when each was there last
         self._prompt = False
         self._cost = 0.0
         self._end = threading.Event()
@@ -145,6 +146,14 @@ class Process:
             self.timeline.rename(BETWEEN)  # it was the end of the epoch, in which workers are ended
         self._loop = loop
         self.timeline.mark(BETWEEN if loop is None else COMPUTE)
+        if loop is not None:
+            self._see_children()
+
+    def _see_children(self) -> None:
+        """Note who is there: workers that are ended by a signal, as persistent ones are, cannot tell their end."""
+        processes = sys.modules.get("multiprocessing.process")
+        children = list(getattr(processes, "_children", ()))
+        self._children.update(dict.fromkeys((child.pid for child in children), time.monotonic()))
 
     def end_loop(self, loop: object) -> None:
         """`loop` was left: what follows its last batch is no step of it any more."""
@@ -257,6 +266,7 @@ class Process:
             "timeline": self.timeline.snapshot(),
             "loaders": [tell() for tell in list(self.loaders)],
             "worker": self.worker,
+            "children": dict(self._children),
             "kinds": dict(self.kinds),
             "places": dict(self.places.most_common(_PLACES)),
             "cost": self._cost,

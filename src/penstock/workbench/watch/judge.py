@@ -37,6 +37,7 @@ def judge(watched: Watched, penstock_rate: float | None = None) -> Judgement:
         _about_penstock(watched, slow, gain, penstock_rate),
         _about_start(watched),
         _about_end(watched),
+        _about_disk(watched),
         _about_system(watched),
     ]
     return Judgement(limit, _headline(watched, limit, gain), gain, tuple(filter(None, findings)))
@@ -246,6 +247,17 @@ def _about_end(watched: Watched) -> Finding | None:
         return None
     says = f"{_CUT_SHORT[0].upper()}{_CUT_SHORT[1:]}: its last seconds count as after the loop."
     return Finding("end", says)
+
+
+def _about_disk(watched: Watched) -> Finding | None:
+    if not watched.disk.startswith("network"):
+        return None
+    name = watched.disk.partition(", ")[2]
+    return Finding(
+        "network file system",
+        f"The data lie on a network file system, {name}.",
+        "Copy the dataset to a local disk before training, or pack it (penstock pack).",
+    )
 
 
 def _starts_again(loader: Seen) -> bool:

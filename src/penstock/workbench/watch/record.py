@@ -93,7 +93,8 @@ class Watched:
     of the interpreter; `work` is what loading consisted of, in parts of the time of those who load.
     `cut_short`: it ended without its last word, by `os._exit` or killed. `workers`: processes of all loaders and
     ranks that ran at a time. `ranks`: all of a distributed training; the loop is that of `rank`, which waited the
-    longest. `error`: the exception that ended it. `interrupted`: the user ended it."""
+    longest. `error`: the exception that ended it. `interrupted`: the user ended it. `disk`: what the
+    data of the first loader that tells its folder lie on."""
 
     command: str
     exit_code: int
@@ -113,6 +114,7 @@ class Watched:
     interrupted: bool = False
     rank: int | None = None
     ranks: tuple[Rank, ...] = ()
+    disk: str = ""
 
     @property
     def crashed(self) -> bool:
@@ -198,10 +200,14 @@ def correct_ends(
     records: Sequence[dict[str, Any]], last_seen: dict[int, float]
 ) -> list[dict[str, Any]]:
     """Let processes that were killed have lived until they were seen last, and not only until they wrote last."""
+    seen = dict(last_seen)
+    for record in records:
+        for pid, moment in record.get("children", {}).items():
+            seen[int(pid)] = max(moment, seen.get(int(pid), 0.0))
     return [
         record
         if record["ended"]
-        else {**record, "end": max(record["end"], last_seen.get(record["pid"], 0.0))}
+        else {**record, "end": max(record["end"], seen.get(record["pid"], 0.0))}
         for record in records
     ]
 
