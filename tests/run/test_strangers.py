@@ -41,18 +41,39 @@ def open_peer(address: str) -> Iterator[Any]:
         yield peer
 
 
-def receive_beside(address: str, messages: list[list[bytes]]) -> list[Any]:
-    """What arrives of a true sender that begins when a stranger's messages are there."""
-    sent = threading.Event()
-    sender = Sender(Flow.of(range(5)).map(lambda n: sent.wait(30) and n), address)
-    received = iter(Flow.receive(address))
-    with open_peer(address) as stranger:
-        for message in messages:
-            stranger.send_multipart(message)
-        sent.set()
-        items = list(received)
+def receive_beside(address: str, messages: list[list[bytes]], strangers: int = 1) -> list[Any]:
+    """What arrives of a true sender that goes on when all messages of the strangers were heard."""
+    heard = threading.Event()
+    sender = Sender(Flow.of(range(5)).map(lambda n: heard.wait(30) and n), address)
+    with zmq.Context() as context:
+        peers = [context.socket(zmq.DEALER) for _ in range(strangers)]
+        talk = threading.Thread(target=talk_until_heard, args=(peers, address, messages, heard))
+        talk.start()
+        items = list(Flow.receive(address))
+        talk.join()
+        for peer in peers:
+            peer.close(0)
     assert sender.join() == 5
     return items
+
+
+def talk_until_heard(
+    peers: list[Any], address: str, messages: list[list[bytes]], heard: threading.Event
+) -> None:
+    """Send the messages and one more hello each; all were heard when all hellos are answered."""
+    messages = [*messages, [b"H", b"the last word"]]
+    hellos = sum(
+        message[0] == b"H" and len(message) == 2 and len(message[1]) <= 256 for message in messages
+    )
+    for peer in peers:
+        peer.connect(address)
+        for message in messages:
+            peer.send_multipart(message)
+    for peer in peers:
+        for _ in range(hellos):
+            if peer.poll(20_000):
+                peer.recv_multipart()
+    heard.set()
 
 
 @pytest.mark.parametrize(
@@ -255,21 +276,8 @@ def test_thousands_of_hellos_are_not_remembered(address: str) -> None:
 
 
 def test_many_connections_do_not_take_a_senders_place(address: str) -> None:
-    sent = threading.Event()
-    sender = Sender(Flow.of(range(5)).map(lambda n: sent.wait(30) and n), address)
-    received = iter(Flow.receive(address))
-    with zmq.Context() as context:
-        strangers = [context.socket(zmq.DEALER) for _ in range(200)]
-        for n, stranger in enumerate(strangers):
-            stranger.linger = 0
-            stranger.connect(address)
-            stranger.send_multipart([b"H", b"stranger-%d" % n])
-            stranger.send_multipart([b"E", b"0"])
-        sent.set()
-        assert list(received) == [0, 1, 2, 3, 4]
-        for stranger in strangers:
-            stranger.close()
-    assert sender.join() == 5
+    messages = [[b"H", b"stranger"], [b"E", b"0"]]
+    assert receive_beside(address, messages, strangers=200) == [0, 1, 2, 3, 4]
 
 
 def test_an_item_that_the_receiver_would_not_take_is_an_error_at_both_ends(address: str) -> None:

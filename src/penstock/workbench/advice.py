@@ -155,7 +155,7 @@ def _about_storage(bench: Bench, need: Need | None, cause: Cause) -> Finding | N
     )
     fits = fits_in_memory(bench)
     if fits:
-        says += " The data set fits into memory, so this holds for the first epoch only."
+        says += " The dataset fits into memory, so this holds for the first epoch only."
     if need is None or cold.rate.median >= need.rate:
         return Finding("storage", says)
     needed = need.rate * cold.image_bytes / 1e6
@@ -254,7 +254,7 @@ def _about_shuffle(bench: Bench, need: Need | None, cause: Cause) -> Finding | N
         "shuffle",
         f"The samples lie sorted by class. Over a window of {data.window:,} of {data.samples:,} samples a batch mixes "
         f"the classes {data.mixing:.0%} as well as a global shuffle, which costs accuracy.",
-        "Pack the data set in random order, the default of `penstock pack`, or give Loader window=None.",
+        "Pack the dataset in random order, the default of `penstock pack`, or give Loader window=None.",
     )
 
 
@@ -271,7 +271,7 @@ def _about_memory(bench: Bench, need: Need | None, cause: Cause) -> Finding | No
         return None
     return Finding(
         "memory",
-        f"The data set has {bench.data.bytes / _GIB:.1f} GiB, the memory limit leaves {room / _GIB:.1f} GiB "
+        f"The dataset has {bench.data.bytes / _GIB:.1f} GiB, the memory limit leaves {room / _GIB:.1f} GiB "
         "for the page cache: every epoch reads from disk.",
         f"A limit above {bench.data.bytes / 0.8 / _GIB:.1f} GiB would keep it in memory.",
     )

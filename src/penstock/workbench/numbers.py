@@ -106,7 +106,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Data:
-    """The data set, and of the samples that were looked at: their sizes and what decoding each cost.
+    """The dataset, and of the samples that were looked at: their sizes and what decoding each cost.
 
     native_ms, slow_path_ms: CPU to render an image in the core, and one that goes through Pillow; 0 if none does.
     window: over how many samples Loader shuffles unless told otherwise, None for all. mixing: how well that mixes the

@@ -144,7 +144,7 @@ def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
 def _find_source(dataset: Any) -> str | None:
     """The folder of torchvision's image folders, through wrappers such as Subset.
 
-    What other data sets call `root` may hold anything beside what they load. Never raises, whatever they do
+    What other datasets call `root` may hold anything beside what they load. Never raises, whatever they do
     when they are asked.
     """
     folders = sys.modules.get("torchvision.datasets.folder")

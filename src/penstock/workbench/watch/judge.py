@@ -133,7 +133,7 @@ _ADVICE = {
     Limit.FIRST_BATCHES: "Let it run for longer to see the loop itself; if epochs are that short, put several into one.",
     Limit.TOO_MANY_WORKERS: "Use about {cores} workers; processes waited {delay} of the time that they wanted a core.",
     Limit.TOO_FEW_WORKERS: "Use more workers, up to {cores}.",
-    Limit.READ: "Pack the data set so that reads are sequential, or move it to a faster disk; see penstock doctor PATH.",
+    Limit.READ: "Pack the dataset so that reads are sequential, or move it to a faster disk; see penstock doctor PATH.",
     Limit.DECODE: "Decode less: Penstock decodes only what the crop needs, in native threads.",
     Limit.TRANSFORM: "Give them to Penstock: it decodes, resizes, flips and normalises in native threads.",
     Limit.PYTHON: "Move {place} to penstock.transforms, to whole batches, or to the accelerator.",
@@ -143,7 +143,7 @@ _ADVICE = {
     Limit.HANDOVER: "Look at prefetch_factor, pin_memory, other Python threads of the program and single slow batches.",
 }
 _PENSTOCK_ADVICE = {
-    Limit.READ: "Pack the data set if it is not, or move it to a faster disk; see penstock doctor PATH.",
+    Limit.READ: "Pack the dataset if it is not, or move it to a faster disk; see penstock doctor PATH.",
     Limit.DECODE: "Pack smaller pictures (--resize-short), or give the loader more cores; see penstock doctor PATH.",
 }
 
