@@ -1,4 +1,4 @@
-"""Benches of small data sets, with bottlenecks put in on purpose: measured, and called by their names."""
+"""Benches of small datasets, with bottlenecks put in on purpose: measured, and called by their names."""
 
 from __future__ import annotations
 

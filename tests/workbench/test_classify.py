@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock import Flow
 from penstock.serve.handoff import run_ahead
 from penstock.serve.torchvision import _READERS
 from penstock.workbench.probe.classify import (
     _CORE_DOES,
+    COLLATE,
     DECODE,
     IDLE,
     PYTHON,
@@ -152,3 +154,60 @@ def test_who_waits_for_threads_and_processes_of_ours_does_nothing(
         thread.join()
         os.close(gate)
         os.close(key)
+
+
+def classify_beneath(folder: Path, *files: str) -> tuple[str, str]:
+    """What is seen in the last of these files, each of which calls the next."""
+    found: Any = lambda: classify(sys._getframe(1))
+    for number, file in reversed(list(enumerate(files))):
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"def step_{number}():\n    return inner()\n")
+        found = runpy.run_path(str(path), {"inner": found})[f"step_{number}"]
+    seen: tuple[str, str] = found()
+    return seen
+
+
+OWN = "lib/site-packages/penstock"
+LOOP = f"{OWN}/workbench/probe/patches.py"
+
+
+@pytest.mark.parametrize(
+    ("files", "kind"),
+    [
+        ([f"{OWN}/serve/collate.py"], COLLATE),
+        ([f"{OWN}/run/port.py"], IDLE),
+        ([f"{OWN}/render/batch.py"], DECODE),
+        ([f"{OWN}/read/runs.py"], READ),
+        ([f"{OWN}/serve/batch.py", "lib/site-packages/numpy/shape_base.py"], COLLATE),
+        ([f"{OWN}/workbench/probe/process.py"], COLLATE),
+    ],
+)
+def test_frames_of_ours_are_never_the_users_python(
+    tmp_path: Path, files: list[str], kind: str
+) -> None:
+    assert classify_beneath(tmp_path, "train.py", LOOP, *files) == (kind, "")
+
+
+def test_the_users_code_beneath_frames_of_ours_is_named(tmp_path: Path) -> None:
+    beneath = (f"{OWN}/run/task.py", "own_transforms.py", "lib/site-packages/numpy/core.py")
+    assert classify_beneath(tmp_path, LOOP, *beneath) == (PYTHON, "own_transforms.py:step_2")
+
+
+def test_a_library_of_transforms_beneath_frames_of_ours_is_not_ours(tmp_path: Path) -> None:
+    beneath = (f"{OWN}/run/task.py", "lib/site-packages/albumentations/blur.py")
+    assert classify_beneath(tmp_path, LOOP, *beneath) == (PYTHON, "albumentations/blur.py:step_2")
+
+
+def test_torch_beneath_the_probe_is_not_ours(tmp_path: Path) -> None:
+    file = "lib/site-packages/torch/utils/data/dataset.py"
+    found = classify_beneath(tmp_path, "train.py", LOOP, file)
+    assert found == (PYTHON, "data/dataset.py:step_2")
+
+
+def test_a_checkout_of_ours_is_ours_too() -> None:
+    file = str(Path(penstock.__file__).parent / "serve/collate.py")
+    code = compile("found = see()", file, "exec")
+    names: dict[str, Any] = {"see": lambda: classify(sys._getframe(1))}
+    exec(code, names)  # noqa: S102 - it has to be of that file
+    assert names["found"][0] == COLLATE

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
 from penstock.workbench.watch.judge import judge
-from penstock.workbench.watch.record import Seen, System, Watched
+from penstock.workbench.watch.record import Rank, Seen, System, Watched
 from penstock.workbench.watch.verdict import Limit, estimate_gain, find_limit
 
 SYSTEM = System(
@@ -312,3 +312,52 @@ def test_workers_that_start_slowly_and_again_should_persist(
     slow = replace(WATCHED, spans={**WATCHED.spans, FIRST: 30.0})
     found = judge(replace(slow, loaders=(replace(WATCHED.loaders[0], **others),)))
     assert any("persistent_workers" in f.advice for f in found.findings) == advised
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "says"),
+    [
+        (1, "RuntimeError: loss is nan", "failed after 100.0 s with exit code 1: RuntimeError: loss is nan."),
+        (3, None, "failed after 100.0 s with exit code 3."),
+        (-11, None, "was killed by SIGSEGV, after 100.0 s."),
+        (139, None, "was killed by SIGSEGV, after 100.0 s."),
+        (-9, None, "was killed by SIGKILL, perhaps for want of memory, after 100.0 s."),
+    ],
+)  # fmt: skip
+def test_a_program_that_failed_gets_no_verdict(code: int, error: str | None, says: str) -> None:
+    found = judge(replace(WATCHED, exit_code=code, error=error), penstock_rate=600.0)
+    assert found.limit is Limit.CRASHED and found.gain is None
+    assert found.headline == f"The program {says} There is no verdict on a program that failed."
+    assert not {"limit", "Penstock"} & {finding.topic for finding in found.findings}
+    unseen = replace(WATCHED, exit_code=code, error=error, loaders=(), loops=0, work={})
+    assert judge(unseen).headline == found.headline
+
+
+def test_a_program_that_the_user_ended_gets_its_verdict() -> None:
+    found = judge(replace(WATCHED, exit_code=-2, interrupted=True, error="KeyboardInterrupt: "))
+    assert found.limit is Limit.DECODE
+
+
+def test_the_slowest_rank_is_named_and_all_are_listed() -> None:
+    ranks = (Rank(0, 1.0, 5.0, 85.0, 50, 100, 2), Rank(1, 1.0, 56.7, 33.3, 50, 100, 1))
+    found = judge(replace(WATCHED, rank=1, ranks=ranks))
+    assert found.headline.startswith("Rank 1 waited for data the longest of 2 ranks. Data-bound")
+    (told,) = (finding.says for finding in found.findings if finding.topic == "ranks")
+    assert (
+        "rank 1 57.7 s (63% of its loop behind first batches, 1 worker), rank 0 6.0 s (6%" in told
+    )
+
+
+def test_of_many_ranks_the_slowest_are_listed() -> None:
+    ranks = tuple(Rank(n, 1.0, float(n), 50.0, 50, 100, 2) for n in range(64))
+    (told,) = (
+        f.says for f in judge(replace(WATCHED, rank=63, ranks=ranks)).findings if f.topic == "ranks"
+    )
+    assert told.count("workers") == 8 and "and 56 more, which waited less" in told
+
+
+def test_data_on_a_network_file_system_are_mentioned() -> None:
+    topics = {f.topic: f for f in judge(replace(WATCHED, disk="network, nfs4 (nas:/x)")).findings}
+    assert topics["network file system"].says.endswith("a network file system, nfs4 (nas:/x).")
+    local = judge(replace(WATCHED, disk="solid state, ext4"))
+    assert not any(finding.topic == "network file system" for finding in local.findings)

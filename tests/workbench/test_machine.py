@@ -52,9 +52,16 @@ def test_no_cgroup_is_no_limit(tmp_path: Path) -> None:
 
 
 def test_the_kind_of_the_disk_is_that_of_the_innermost_mount(tmp_path: Path) -> None:
-    mounts = f"/dev/sda / ext4 rw 0 0\nserver:/data {tmp_path} nfs4 rw 0 0\n"
-    root = write(tmp_path, {"proc/mounts": mounts})
-    assert read_machine(tmp_path, root).disk == "network, nfs4"
+    mounts = (
+        "22 1 8:1 / / rw - ext4 /dev/sda rw\n"
+        f"36 22 0:30 / {tmp_path} rw,noatime shared:1 - nfs4 server:/data rw,vers=4.2\n"
+    )
+    root = write(tmp_path, {"proc/self/mountinfo": mounts})
+    machine = read_machine(tmp_path, root)
+    assert (machine.disk, machine.network) == (
+        "network, nfs4 (server:/data)",
+        "nfs4 (server:/data)",
+    )
 
 
 def test_this_machine_has_cores_memory_and_versions(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.workbench.probe.timeline import FIRST, KINDS, STARTUP, WAIT
-from penstock.workbench.watch.record import System, Watched, combine
+from penstock.workbench.probe.timeline import COMPUTE, FIRST, KINDS, STARTUP, WAIT
+from penstock.workbench.watch.record import System, Watched, combine, correct_ends
 
 SYSTEM = System(2, 10.0, 1.0, 0.1, 0.0, 1 << 30, 3, 8 << 30)
 
@@ -79,3 +79,64 @@ def test_python_that_runs_in_the_loop_itself_is_not_taken_for_waiting_threads() 
 def test_all_is_startup_where_no_loader_was_used() -> None:
     spans = put_together([make_record(1, 9)]).spans
     assert (spans[STARTUP], sum(spans.values())) == (10.0, 10.0)
+
+
+def make_rank(rank: int, waited: float, *, pid: int, **others: Any) -> dict[str, Any]:
+    record = make_record(0, 10, loaders=[make_epoch(5)], rank=rank, pid=pid, parent=1, **others)
+    record["timeline"]["totals"].update({WAIT: waited, COMPUTE: 10 - waited})
+    return record
+
+
+def make_worker(pid: int, parent: int, **others: Any) -> dict[str, Any]:
+    return make_record(1, 9, worker=True, pid=pid, parent=parent, **others)
+
+
+def test_the_rank_that_waited_the_longest_is_judged_and_all_are_told() -> None:
+    workers = [
+        make_worker(20, 10, kinds={"decode": 5}),
+        make_worker(21, 11, kinds={"Python": 5}),
+        make_worker(22, 11, kinds={"Python": 5}),
+    ]
+    watched = put_together([make_rank(1, 4.0, pid=11), make_rank(0, 1.0, pid=10), *workers])
+    assert watched.rank == 1 and watched.waiting == 4.0
+    assert [(each.rank, each.waiting, each.workers) for each in watched.ranks] == [
+        (0, 1.0, 1),
+        (1, 4.0, 2),
+    ]
+    assert watched.ranks[1].data_share == 0.4 and watched.ranks[0].batches == 5
+    assert watched.workers == 3, "all, which share the cores"
+    assert watched.work == {"Python": 1.0} and watched.who_loads == "the 2 workers of rank 1"
+
+
+def test_workers_of_a_fork_server_belong_to_the_rank_that_started_it() -> None:
+    server = make_record(0, 10, pid=30, parent=11)
+    ranks = [make_rank(0, 1.0, pid=10), make_rank(1, 4.0, pid=11)]
+    watched = put_together([*ranks, server, make_worker(31, 30), make_worker(32, 99)])
+    assert [each.workers for each in watched.ranks] == [0, 1]
+
+
+def test_one_rank_alone_is_no_distributed_training() -> None:
+    watched = put_together([make_rank(0, 1.0, pid=10), make_worker(20, 77)])
+    assert watched.ranks == () and watched.rank is None and watched.who_loads == "the worker"
+
+
+def test_the_error_is_the_first_that_ended_a_loop_and_not_the_launchers() -> None:
+    launcher = make_record(0, 9, error="ChildFailedError: see above", pid=1, parent=0)
+    late = make_rank(0, 1.0, pid=10, error="RuntimeError: connection closed")
+    early = make_rank(1, 1.0, pid=11, error="ValueError: loss is nan")
+    early["end"] = 5
+    assert put_together([launcher, late, early]).error == "rank 1: ValueError: loss is nan"
+    assert put_together([launcher]).error == "ChildFailedError: see above"
+    assert put_together([make_record(0, 9)]).error is None
+
+
+def test_workers_that_were_killed_lived_until_they_were_seen_last() -> None:
+    loop = make_record(0, 10, loaders=[make_epoch(5)], pid=1)
+    killed = [make_record(n, n + 0.5, worker=True, ended=False, pid=2 + n) for n in range(2)]
+    assert put_together([loop, *killed]).workers == 1, "each wrote once, when it began"
+    seen = {1: 99.0, 2: 3.0, 3: 3.0}
+    corrected = correct_ends([loop, *killed], seen)
+    assert put_together(corrected).workers == 2
+    assert [record["end"] for record in corrected] == [10, 3.0, 3.0]
+    told = correct_ends([{**loop, "children": {"2": 4.0, "3": 2.0}}, *killed], seen)
+    assert [record["end"] for record in told] == [10, 4.0, 3.0]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from penstock.workbench import numbers
 from penstock.workbench.advice import diagnose
 from penstock.workbench.need import Need, read_need
+from penstock.workbench.table import describe_bench
 from penstock.workbench.verdict import Cause, Diagnosis
 from workbench.benches import GIB, make_bench, make_stage
 
@@ -149,3 +152,24 @@ def test_a_window_too_small_for_a_sorted_source_is_told_of() -> None:
     for mixing in (0.99, None):
         mixed = make_bench(data={"window": 900, "mixing": mixing})
         assert not [f for f in diagnose(mixed, None).findings if f.topic == "shuffle"]
+
+
+NFS = "network, nfs4 (server:/data)"
+
+
+@pytest.mark.parametrize(
+    ("loose", "way"), [(True, "(penstock pack)"), (False, "give the page cache memory")]
+)
+def test_data_on_a_network_file_system_are_told(loose: bool, way: str) -> None:
+    bench = make_bench(machine={"disk": NFS}, data={"loose": loose})
+    said = advice_on(diagnose(bench, needing(4000)), "network file system")
+    assert "on a network file system, nfs4 (server:/data): how fast they are read" in said
+    assert "Copy the dataset to a local disk" in said and way in said
+    assert not any(f.topic == "network file system" for f in diagnose(make_bench(), None).findings)
+
+
+def test_a_bench_tells_the_disk_and_what_a_network_means() -> None:
+    assert "disk: solid state, ext4;" in describe_bench(make_bench())
+    assert "network file system" not in describe_bench(make_bench())
+    said = describe_bench(make_bench(machine={"disk": NFS}))
+    assert f"disk: {NFS};" in said and "Copy the dataset to a local disk" in said

@@ -104,8 +104,10 @@ def test_a_penstock_loader_that_is_too_slow_renders(tmp_path: Path) -> None:
     assert watched.work["decode"] > 0.5
 
 
-def run_python(code: str, **env: str) -> Watched:
-    Path("program.py").write_text(code)
+def run_python(code: str, **modules: str) -> Watched:
+    """A program that is watched, with other modules beside it."""
+    for name, text in {**modules, "program": code}.items():
+        Path(f"{name}.py").write_text(text)
     return watch_command([sys.executable, "program.py"])
 
 
@@ -121,8 +123,93 @@ def test_a_program_that_fails_in_its_first_batch_used_a_loader() -> None:
         "def fail(samples): raise RuntimeError('bad sample')\n"
         "list(DataLoader(range(4), 2, collate_fn=fail))\n"
     )
-    assert watched.exit_code == 1
-    assert judge(watched).limit is Limit.EMPTY
+    assert watched.exit_code == 1 and watched.loops == 1
+    assert judge(watched).headline.endswith(
+        "with exit code 1: RuntimeError: bad sample. There is no verdict on a program that failed."
+    )
+
+
+def test_a_program_that_is_killed_is_said_to_be() -> None:
+    watched = run_python("import os\nos.kill(os.getpid(), 11)")
+    assert "The program was killed by SIGSEGV" in judge(watched).headline
+
+
+COUNTED = """
+from torch.utils.data import DataLoader
+train = DataLoader(range(64), 8, num_workers=2, persistent_workers=True)
+for _ in range(2):
+    list(train)
+    list(DataLoader(range(8), 8, num_workers=1))  # beside the two that persist
+"""
+
+
+def test_the_workers_of_several_loaders_are_counted() -> None:
+    """However short they live: they say what they are when they begin."""
+    pytest.importorskip("torch")
+    watched = run_python(COUNTED)
+    assert watched.exit_code == 0 and watched.workers == 3
+    assert sorted((each.workers, each.persistent) for each in watched.loaders) == [
+        (1, False),
+        (2, True),
+    ]
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_the_worker_processes_of_penstock_are_counted(tmp_path: Path, start: str) -> None:
+    photos = make_photos(tmp_path / "photos", 8)
+    watched = run_python(
+        "import penstock\n"
+        "from own_steps import same\n"
+        "from penstock.transforms import RandomResizedCrop\n"
+        "if __name__ == '__main__':\n"
+        "    steps = [RandomResizedCrop(32), same]\n"
+        f"    options = dict(transform=steps, num_workers=2, start_method={start!r})\n"
+        f"    list(penstock.Loader({str(photos)!r}, 1, **options))\n",
+        own_steps="def same(image): return image\n",
+    )
+    assert watched.exit_code == 0 and watched.workers == 2
+
+
+LAUNCHER = """
+import os, subprocess, sys
+ranks = [
+    subprocess.Popen([sys.executable, "rank.py"], env={**os.environ, "RANK": str(rank)})
+    for rank in range(2)
+]
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+RANK = """
+import os, time
+from torch.utils.data import DataLoader
+class Slow:
+    def __len__(self): return 16
+    def __getitem__(self, number):
+        end = time.perf_counter() + 0.05 * (os.environ["RANK"] == "1")
+        while time.perf_counter() < end: pass
+        return number
+list(DataLoader(Slow(), 4, num_workers=1))
+"""
+
+
+def test_every_rank_is_looked_at_and_the_slowest_is_named() -> None:
+    pytest.importorskip("torch")
+    watched = run_python(LAUNCHER, rank=RANK)
+    assert watched.exit_code == 0
+    assert [(each.rank, each.batches, each.workers) for each in watched.ranks] == [
+        (0, 4, 1),
+        (1, 4, 1),
+    ]
+    assert watched.rank == 1 and "Rank 1 waited for data the longest" in judge(watched).headline
+    assert watched.places[0][0] == "Python rank.py:__getitem__"
+
+
+def test_the_ranks_of_torchrun_are_looked_at() -> None:
+    pytest.importorskip("torch")
+    Path("rank.py").write_text(RANK)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "rank.py"]
+    watched = watch_command(launch)
+    assert watched.exit_code == 0
+    assert [each.rank for each in watched.ranks] == [0, 1] and watched.rank == 1
 
 
 def test_the_exit_code_is_the_programs_own() -> None:

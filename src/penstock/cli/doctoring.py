@@ -49,7 +49,7 @@ def doctor(
     context: typer.Context,
     path: Annotated[
         Path | None,
-        typer.Argument(help="A data set or an image folder; or: -- python train.py ..."),
+        typer.Argument(help="Dataset or image folder; or: -- python train.py ..."),
     ] = None,
     batch_size: measuring.BatchSize = 256,
     step_ms: Annotated[
@@ -76,9 +76,9 @@ def doctor(
     measuring.check_report(html)
     command = context.meta.get("command")
     if command is not None and path is not None:
-        raise typer.BadParameter("give a data set or a command behind --, not both")
+        raise typer.BadParameter("give a dataset or a command behind --, not both")
     if not command and path is None:
-        raise typer.BadParameter("give a data set, or a command behind --")
+        raise typer.BadParameter("give a dataset, or a command behind --")
     if command is not None:
         _watch(command, html or REPORT, as_json)
         return

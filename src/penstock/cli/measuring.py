@@ -43,7 +43,7 @@ Seconds = Annotated[float, typer.Option(min=0.01, help="Length of a window.")]
 
 
 def bench(
-    path: Annotated[Path, typer.Argument(help="A packed or indexed data set, or an image folder.")],
+    path: Annotated[Path, typer.Argument(help="A packed or indexed dataset, or an image folder.")],
     batch_size: BatchSize = 256,
     threads: Annotated[
         str | None, typer.Option(help="Thread counts, as in 1,2,8; up to all cores unless given.")

@@ -12,9 +12,10 @@ import os
 import pickle
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from multiprocessing import util
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver, util
 from multiprocessing.context import BaseContext
 from typing import Any
 
@@ -51,7 +52,14 @@ class Child:
         try:
             self._process = context.Process(
                 target=_run,
-                args=(os.getpid(), self.port.connection, main, there, args),
+                args=(
+                    os.getpid(),
+                    self.port.connection,
+                    _find_listener(context),
+                    main,
+                    there,
+                    args,
+                ),
                 name=self.name,
             )
             with _sigint_blocked():
@@ -141,8 +149,22 @@ def _open_death_fd(process: Any) -> int:
     return os.dup(process.sentinel)
 
 
+def _find_listener(context: Any) -> str | None:
+    """Return the path of the socket of Python's fork server, which only our exit would remove."""
+    if context.get_start_method() != "forkserver":
+        return None
+    forkserver.ensure_running()
+    address: str | None = getattr(forkserver._forkserver, "_forkserver_address", None)
+    return address
+
+
 def _run(
-    parent: int, their_end: Any, main: Callable[..., None], port: Port, args: tuple[Any, ...]
+    parent: int,
+    their_end: Any,
+    listener: str | None,
+    main: Callable[..., None],
+    port: Port,
+    args: tuple[Any, ...],
 ) -> None:
     """The whole life of a child."""
     their_end.close()  # under fork we have it too, and would keep it open
@@ -150,6 +172,7 @@ def _run(
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _die_with(parent)
+    watch = None if listener is None else _watch_parent(listener)
     own_process()
     try:
         main(port, *args)
@@ -157,14 +180,36 @@ def _run(
         pass
     finally:
         port.close()
+        if watch is not None and not port.dismissed:
+            watch.join(GRACE)  # the parent died, and this process ends in there
+
+
+def _watch_parent(listener: str) -> threading.Thread:
+    """Leave when the parent process has died, and remove what its fork server leaves in the temporary folder.
+
+    A child of a fork server is not told by the kernel. Under other methods there is no such folder.
+    """
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        with suppress(OSError):  # one of its other children was first, or more of it is in use
+            os.unlink(listener)
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(listener))
+        os._exit(1)
+
+    watch = threading.Thread(target=wait, name="watch-parent", daemon=True)
+    watch.start()
+    return watch
 
 
 def _die_with(parent: int) -> None:
     """Leave when the parent process has died, even in the middle of work (Linux).
 
     The kernel sends the signal when the parent *thread* ends; the handler looks whether the
-    process is still there. Elsewhere, and for forkserver, the closed socket says the same when
-    the item in hand is done.
+    process is still there. Elsewhere the closed socket says the same when the item in hand is done.
     """
     if not sys.platform.startswith("linux") or os.getppid() != parent:
         return

@@ -23,7 +23,7 @@ from penstock.run.place import Pass, Place, give_items
 from penstock.run.prefetch import Prefetch
 from penstock.run.process import InProcess
 from penstock.run.receive import Receive
-from penstock.run.remote import Keys, check_addresses
+from penstock.run.remote import MAX_MESSAGE, Keys, check_addresses, check_exposure, check_name
 from penstock.run.saved import open_items, save_items
 from penstock.run.seeding import check_seed
 from penstock.run.send import send_items
@@ -78,15 +78,28 @@ class Flow:
 
     @staticmethod
     def receive(
-        *addresses: str, senders: int | None = 1, buffer: int = 8, keys: Keys | None = None
+        *addresses: str,
+        senders: int | None = 1,
+        buffer: int = 8,
+        keys: Keys | None = None,
+        max_message: int = MAX_MESSAGE,
+        insecure: bool = False,
     ) -> Flow:
         """Bind to these addresses and give what senders send, until `senders` of them have ended.
 
-        `senders=None` never ends. Each may be `buffer` items ahead. `keys`: see `make_keys`.
+        Args:
+            senders: how many may join, and must end for the pass to end; None never ends.
+            buffer: items that each sender may be ahead.
+            keys: see `make_keys`; needed to bind to more than this machine, unless `insecure`.
+            max_message: bytes of the largest item.
+            insecure: accept items of anyone who can reach the addresses.
         """
         check_addresses("receive", addresses)
+        check_exposure(addresses, keys, insecure)
         senders = None if senders is None else check_count("senders", senders, 1)
-        return Flow(Receive(addresses, senders, check_count("buffer", buffer, 1), keys))
+        buffer = check_count("buffer", buffer, 1)
+        max_message = check_count("max_message", max_message, 1)
+        return Flow(Receive(addresses, senders, buffer, keys, max_message))
 
     # One item at a time
 
@@ -260,6 +273,7 @@ class Flow:
         """
         check_addresses("send", addresses)
         if name is not None:
+            check_name(name)
             self._check_repeatable()
         return send_items(lambda n: self._open(At(self.epoch, n)), addresses, name, receiver_key)
 

@@ -36,6 +36,7 @@ SEND_BUFFER = 1 << 18
 RECEIVE_BUFFER = 1 << 16
 Number: TypeAlias = "int | tuple[int, ...]"
 Arrived: TypeAlias = "tuple[Any, Any, int, list[int], list[int]]"  # number, body, place, released
+_DISMISSAL = bytes(4)  # a message without content
 _ATOMS = frozenset({type(None), bool, int, float, str, bytes})  # without buffers apart
 _PLAIN = frozenset("biufcSUmM")  # dtypes whose `str` says everything about them
 
@@ -63,6 +64,7 @@ class Port:
         self._outbox: list[bytes] = []
         self._inbox: deque[Arrived] = deque()
         self._partial = b""
+        self.dismissed = False  # the other end has closed on purpose, rather than died
 
     def __reduce__(self) -> Any:  # only before first use: what was received stays here
         return Port, (self.connection, self._outgoing, self._incoming)
@@ -135,6 +137,10 @@ class Port:
             end = begin + 4 + int.from_bytes(data[begin : begin + 4], "little")
             if end > len(data):
                 break
+            if end == begin + 4:
+                self.dismissed = True
+                begin = end
+                continue
             message: Arrived = marshal.loads(data[begin + 4 : end])
             arrived.append(message)
             for block in message[-1]:
@@ -159,6 +165,8 @@ class Port:
     def close(self) -> None:
         """End the conversation: the other end receives None, whoever else inherited the socket."""
         try:
+            if not self._outbox:
+                self.connection.send(_DISMISSAL, socket.MSG_DONTWAIT)
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:  # the other end went first
             pass

@@ -14,6 +14,7 @@ from penstock.run.port import MAX_IN_FLIGHT, Port
 from penstock.run.seeding import seed_globals
 from penstock.run.source import OnceSource
 from penstock.run.stage import At, Items, Opener, Stage, opened
+from penstock.run.stall import StallWatch
 from penstock.run.task import Failure, make_failure
 
 END = -1
@@ -41,8 +42,11 @@ class InProcess(Stage):
         args = (inputs[0], replace(at, stop=None), room, self.once, self.share)
         with started(lambda: Child("flow process", _produce, args, self.start)) as child:
             child.busy = True
-            while (message := _take(child)) is not None:
+            given = at.start
+            watch = StallWatch(lambda _: f" for item {given}")
+            while (message := _take(child, watch)) is not None:
                 number, value = message
+                given += at.step
                 with suppress(BrokenPipeError, ConnectionResetError):  # dead: seen at the next take
                     child.port.send(number, None)  # room for one more
                 yield value
@@ -55,9 +59,9 @@ class InProcess(Stage):
     place = "1 process, with all before it"
 
 
-def _take(child: Child) -> tuple[int, Any] | None:
+def _take(child: Child, watch: StallWatch) -> tuple[int, Any] | None:
     """The next message of the child, None at the end of its flow; its errors are raised here."""
-    message = child.port.receive() if child.port.has_mail() or _wait(child) else None
+    message = child.port.receive() if child.port.has_mail() or _wait(child, watch) else None
     if message is None:
         raise WorkerError(f"{child.describe_death()} before its flow had ended")
     number, value = message
@@ -66,13 +70,16 @@ def _take(child: Child) -> tuple[int, Any] | None:
     return None if number == END else message
 
 
-def _wait(child: Child) -> bool:
+def _wait(child: Child, watch: StallWatch) -> bool:
     """Wait for the child: whether it said something, rather than died."""
     said = child.port.connection.fileno()
     poll = select.poll()
     poll.register(said, select.POLLIN)
     poll.register(child.death_fd, select.POLLIN)
-    return any(fd == said for fd, _ in poll.poll())
+    watch.start(child)
+    while not (events := poll.poll(watch.get_timeout())):
+        watch.report()
+    return any(fd == said for fd, _ in events)
 
 
 def _produce(

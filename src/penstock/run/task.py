@@ -56,6 +56,7 @@ class Task:
     epoch: int
     stream: int = 0
     seeds_globals: bool = False  # only where the process belongs to the flow
+    noun: str = "item"  # what a position counts, in reports about workers
 
     def call(self, position: int, item: Any, where: str) -> Any:
         """`fn(item)` with its randomness set, or the Failure that came of it."""

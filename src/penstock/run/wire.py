@@ -44,6 +44,8 @@ def _encode_leaf(leaf: Leaf) -> Frame:
 
 def decode_item(frames: Sequence[Any]) -> Any:
     """The item of frames that someone sent, or ValueError. Arrays look at the frames' memory."""
+    if not frames:
+        raise ValueError("not an item: it has no header")
     header, *parts = frames
     rest = iter(parts)
 

@@ -1,8 +1,9 @@
 """N worker processes: numbered tasks in, numbered results out.
 
 Guaranteed: every task gives exactly one result, its value or its Failure; a worker that dies is a
-WorkerError at once, naming the items that it had; nothing is left behind after close, whatever
-happened; arrays cross in shared memory (see `port`). The pool belongs to one thread at a time.
+WorkerError at once, naming the items that it had; one that hangs or is stopped is reported (see
+`stall`); nothing is left behind after close, whatever happened; arrays cross in shared memory (see
+`port`). The pool belongs to one thread at a time.
 
     with closing(WorkerProcesses(task, count=4)) as pool:
         pool.submit(0, position, item)
@@ -22,6 +23,7 @@ from typing import Any
 from penstock.errors import WorkerError
 from penstock.run.child import Child, check_crosses
 from penstock.run.port import Arrived, Port
+from penstock.run.stall import StallWatch
 from penstock.run.stop import Stop, Stopped
 from penstock.run.task import Failure, Task
 
@@ -29,7 +31,8 @@ GROUP = 16  # tasks that are sent at once to a worker that is busy
 
 
 class WorkerProcesses:
-    """A pool of processes that all call one task. `take` waits on sockets and deaths, never polls.
+    """A pool of processes that all call one task. `take` waits on sockets and deaths; it wakes up otherwise
+    only to report a stall.
 
     Setting `stop`, from any thread, makes whoever waits here leave with Stopped.
     """
@@ -39,7 +42,7 @@ class WorkerProcesses:
     ) -> None:
         check_crosses(task.fn, task.name, start)
         task = replace(task, seeds_globals=True)
-        self._name = task.name
+        self._name, self._noun = task.name, task.noun
         self._owner = os.getpid()
         self._ready: deque[tuple[Child, Arrived]] = deque()
         self._poll = select.poll()
@@ -51,6 +54,7 @@ class WorkerProcesses:
         self._tasks: dict[Child, dict[int, int]] = {}  # number: position, of what each has in hand
         self._held: dict[Child, int] = {}  # tasks of each that are posted and not sent yet
         self._waiting: set[Child] = set()  # whose socket was full
+        self._watch = StallWatch(self._describe_work)
         try:
             for index in range(count):
                 self._add(Child(f"worker {index}", _work, (task, f"in worker {index}"), start))
@@ -110,6 +114,7 @@ class WorkerProcesses:
     def _flush(self, worker: Child) -> None:
         # What the socket has no room for goes when it has: the worker may be waiting for us to read.
         self._held.pop(worker, None)
+        self._watch.start(worker)
         try:
             gone = worker.port.flush()
         except (BrokenPipeError, ConnectionResetError):
@@ -124,7 +129,10 @@ class WorkerProcesses:
 
     def _receive(self) -> None:
         """Wait until something is there and take it all in."""
-        for fd, event in self._poll.poll():
+        events = self._poll.poll(self._watch.get_timeout())
+        if not events:
+            self._watch.report()
+        for fd, event in events:
             if fd == self._stop_fd:
                 raise Stopped
             worker = self._of_fd[fd]
@@ -139,14 +147,19 @@ class WorkerProcesses:
                 del tasks[message[0]]
                 self._ready.append((worker, message))
             worker.busy = bool(tasks)
+            (self._watch.start if tasks else self._watch.rest)(worker)
 
     def _make_death(self, worker: Child) -> WorkerError:
-        items = sorted(self._tasks[worker].values())
-        shown = ", ".join(map(str, items[:8])) + (", …" if len(items) > 8 else "")
-        of = f" with items {shown} of {self._name} in hand" if items else f" of {self._name}, idle"
-        error = WorkerError(worker.describe_death() + of)
-        error.position = items[0] if items else None
+        error = WorkerError(worker.describe_death() + self._describe_work(worker))
+        error.position = min(self._tasks[worker].values(), default=None)
         return error
+
+    def _describe_work(self, worker: Child) -> str:
+        items = sorted(self._tasks[worker].values())
+        if not items:
+            return f" of {self._name}, idle"
+        shown = ", ".join(map(str, items[:8])) + (", …" if len(items) > 8 else "")
+        return f" with {self._noun}s {shown} of {self._name} in hand"
 
 
 def _work(port: Port, task: Task, where: str) -> None:

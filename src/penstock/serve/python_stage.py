@@ -105,7 +105,8 @@ class Workers:
     def __init__(self, part: PythonPart, count: int, start: str | None, prefetch: int) -> None:
         self._part = part
         self._stop = Stop()
-        task = Task(part.steps, "transform", part.renderer.seed, part.renderer.epoch)
+        renderer = part.renderer
+        task = Task(part.steps, "transform", renderer.seed, renderer.epoch, noun="step")
         try:
             self._pool = WorkerProcesses(task, count, start, self._stop)
         except BaseException:

@@ -42,6 +42,7 @@ def diagnose(bench: Bench, need: Need | None) -> Diagnosis:
     rules: list[Callable[[Bench, Need | None, Cause], Finding | None]] = [
         _about_cause,
         _about_storage,
+        _about_network,
         _about_slow_path,
         _about_resize,
         _about_busy,
@@ -154,7 +155,7 @@ def _about_storage(bench: Bench, need: Need | None, cause: Cause) -> Finding | N
     )
     fits = fits_in_memory(bench)
     if fits:
-        says += " The data set fits into memory, so this holds for the first epoch only."
+        says += " The dataset fits into memory, so this holds for the first epoch only."
     if need is None or cold.rate.median >= need.rate:
         return Finding("storage", says)
     needed = need.rate * cold.image_bytes / 1e6
@@ -168,6 +169,22 @@ def _about_storage(bench: Bench, need: Need | None, cause: Cause) -> Finding | N
         "(--resize-short), or give the page cache more memory."
     )
     return Finding("storage", says, advice[0].upper() + advice[1:])
+
+
+def _about_network(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
+    if bench.machine.network is None:
+        return None
+    pack = (
+        "pack it, which turns many small requests into few large ones (penstock pack)"
+        if bench.data.loose
+        else "give the page cache memory for all of it"
+    )
+    return Finding(
+        "network file system",
+        f"The data lie on a network file system, {bench.machine.network}: how fast they are read depends on the "
+        "network, on the server, and on what others read meanwhile.",
+        f"Copy the dataset to a local disk before training, or {pack}. Measure while all ranks read.",
+    )
 
 
 def _about_slow_path(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
@@ -237,7 +254,7 @@ def _about_shuffle(bench: Bench, need: Need | None, cause: Cause) -> Finding | N
         "shuffle",
         f"The samples lie sorted by class. Over a window of {data.window:,} of {data.samples:,} samples a batch mixes "
         f"the classes {data.mixing:.0%} as well as a global shuffle, which costs accuracy.",
-        "Pack the data set in random order, the default of `penstock pack`, or give Loader window=None.",
+        "Pack the dataset in random order, the default of `penstock pack`, or give Loader window=None.",
     )
 
 
@@ -254,7 +271,7 @@ def _about_memory(bench: Bench, need: Need | None, cause: Cause) -> Finding | No
         return None
     return Finding(
         "memory",
-        f"The data set has {bench.data.bytes / _GIB:.1f} GiB, the memory limit leaves {room / _GIB:.1f} GiB "
+        f"The dataset has {bench.data.bytes / _GIB:.1f} GiB, the memory limit leaves {room / _GIB:.1f} GiB "
         "for the page cache: every epoch reads from disk.",
         f"A limit above {bench.data.bytes / 0.8 / _GIB:.1f} GiB would keep it in memory.",
     )

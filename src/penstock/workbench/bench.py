@@ -1,4 +1,4 @@
-"""`run_bench`: a data set and options in, every stage and the pipeline measured, a `Bench` out."""
+"""`run_bench`: a dataset and options in, every stage and the pipeline measured, a `Bench` out."""
 
 from __future__ import annotations
 

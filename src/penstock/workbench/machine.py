@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.pack.cores import count_cores
+from penstock.workbench.mounts import find_mount
 from penstock.workbench.numbers import Machine
 
 _UNLIMITED = 1 << 60
@@ -31,7 +32,7 @@ def read_machine(data: Path, root: Path = Path("/")) -> Machine:
         memory_limit=read_memory_limit(root),
         shm=_free_bytes(root / "dev/shm"),
         numa_nodes=max(1, len(list(root.glob("sys/devices/system/node/node[0-9]*")))),
-        disk=_name_disk(data, root),
+        disk=name_disk(data, root),
         versions=_read_versions(),
     )
 
@@ -106,15 +107,12 @@ def _free_bytes(path: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def _name_disk(data: Path, root: Path) -> str:
-    """The kind of the disk that holds `data`: rotating, solid state, virtual, network or memory."""
-    best, kind = "", ""
-    for line in (_read(root / "proc/mounts") or "").splitlines():
-        _, point, kind_here, *_ = line.split(" ")
-        if len(point) >= len(best) and data.resolve().is_relative_to(point):
-            best, kind = point, kind_here
-    if kind.startswith(("nfs", "cifs", "fuse", "lustre", "ceph", "9p", "virtiofs")):
-        return f"network, {kind}"
+def name_disk(data: Path, root: Path = Path("/")) -> str:
+    """Return the kind of the disk that holds `data`: rotating, solid state, virtual, network or memory."""
+    mount = find_mount(_read(root / "proc/self/mountinfo") or "", data.resolve())
+    kind = "unknown" if mount is None else mount.kind
+    if mount is not None and mount.is_network:
+        return f"network, {kind} ({mount.source})"
     if kind in ("tmpfs", "ramfs"):
         return f"memory, {kind}"
     device = os.stat(data).st_dev if data.exists() else 0

@@ -93,6 +93,12 @@ class Machine:
         return min(self.usable_cores, self.cpu_limit or self.usable_cores)
 
     @property
+    def network(self) -> str | None:
+        """The network file system that the data lie on; None if they lie elsewhere."""
+        kind, _, name = self.disk.partition(", ")
+        return name if kind == "network" else None
+
+    @property
     def cache_room(self) -> int:
         """Bytes that may serve as page cache."""
         return min(self.memory_available, self.memory_limit or self.memory_available)
@@ -100,7 +106,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Data:
-    """The data set, and of the samples that were looked at: their sizes and what decoding each cost.
+    """The dataset, and of the samples that were looked at: their sizes and what decoding each cost.
 
     native_ms, slow_path_ms: CPU to render an image in the core, and one that goes through Pillow; 0 if none does.
     window: over how many samples Loader shuffles unless told otherwise, None for all. mixing: how well that mixes the

@@ -1,4 +1,4 @@
-"""The data set on the bench: which of its samples are measured, where they lie, and some of them in memory."""
+"""The dataset on the bench: which of its samples are measured, where they lie, and some of them in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Held:
 
 
 class Subject:
-    """A data set, and whole runs of it, spread evenly, with about `samples` samples."""
+    """A dataset, and whole runs of it, spread evenly, with about `samples` samples."""
 
     def __init__(
         self, path: str | os.PathLike[str], samples: int, image: str | None = None
@@ -125,7 +125,7 @@ def _choose_runs(bounds: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
 def describe_data(
     subject: Subject, decode_ms: list[float], kind_ms: tuple[float, float], batch_size: int
 ) -> Data:
-    """The data set in numbers; `kind_ms` is what rendering costs on the native and on the slow path."""
+    """The dataset in numbers; `kind_ms` is what rendering costs on the native and on the slow path."""
     window = choose_window("auto", subject.table, batch_size)
     columns, manifest = subject.table.columns, subject.dataset.manifest
     pixels = columns.height[subject.rows] * columns.width[subject.rows]

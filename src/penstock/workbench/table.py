@@ -54,11 +54,19 @@ def format_spread(spread: float | None) -> str:
 
 def describe_bench(bench: Bench) -> str:
     data, machine, setting = bench.data, bench.machine, bench.setting
+    network = ""
+    if machine.network is not None:
+        network = (
+            "\nThe data lie on a network file system: its speed varies with what others read. "
+            "Copy the dataset to a local disk before training."
+        )
     return (
         f"{data.path}: {data.samples:,} samples of {data.mean_bytes / 1e3:,.0f} kB, {setting.samples_used:,} used; "
         f"batches of {setting.batch_size}, {setting.transform}\n"
-        f"{machine.cpu}, {machine.capacity_cores:g} cores, {machine.memory / (1 << 30):.0f} GiB; "
+        f"{machine.cpu}, {machine.capacity_cores:g} cores, {machine.memory / (1 << 30):.0f} GiB, "
+        f"disk: {machine.disk}; "
         + ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+        + network
     )
 
 

@@ -101,12 +101,12 @@ def pick_stage(bench: Bench, name: str) -> Stage | None:
 
 
 def _storage_name(bench: Bench) -> str:
-    """After the first epoch a data set that fits is read from memory."""
+    """After the first epoch a dataset that fits is read from memory."""
     return numbers.WARM if fits_in_memory(bench) and not bench.setting.cold else numbers.COLD
 
 
 def fits_in_memory(bench: Bench) -> bool:
-    """Whether the page cache can hold the data set, with a fifth of the room left for others."""
+    """Whether the page cache can hold the dataset, with a fifth of the room left for others."""
     return bench.data.bytes < 0.8 * bench.machine.cache_room
 
 

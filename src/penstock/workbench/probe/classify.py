@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import re
 from types import CodeType, FrameType
 
@@ -45,9 +46,20 @@ _WAITERS = (
     "threading.py",
     "zmq/sugar/poll.py",
 )
-_WORKER_LOOPS = {"_worker_loop": "_utils/worker.py", "_work": "penstock/run/workers.py"}
+_WORKER_LOOPS = {
+    "_worker_loop": "_utils/worker.py",
+    "_work": "penstock/run/workers.py",
+    "_produce": "penstock/run/process.py",
+}
 _PROBE = "penstock/workbench/probe/patches.py"
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", _PROBE)
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + "/"
+"""The folder of this Penstock; the watched program may have another one, installed."""
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/penstock/")
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", _ROOT)
+_TOOLS = ("/lib/python", "<frozen", "-packages/numpy/", "-packages/torch/")
+"""What Penstock calls for work of its own."""
+_OWN_WORK = {"render": DECODE, "formats": READ, "pack": READ, "plan": READ, "read": READ}
+"""What the folders of Penstock do; the others make batches and hand them on."""
 
 _seen: dict[tuple[str, int], str | None] = {}
 
@@ -65,7 +77,7 @@ def classify(frame: FrameType) -> tuple[str, str]:
         above = classify_line(frame.f_back.f_code, frame.f_back.f_lineno)
         if above == DECODE or (above == READ and _READERS.search(frame.f_code.co_name)):
             return above, name_place(frame)
-    return _find_core_work(frame) or PYTHON, name_place(frame)
+    return _find_own_work(frame) or _find_core_work(frame) or PYTHON, name_place(frame)
 
 
 def classify_line(code: CodeType, line: int) -> str | None:
@@ -105,15 +117,43 @@ def _find_core_work(frame: FrameType) -> str | None:
     return found
 
 
+def _find_own_work(frame: FrameType) -> str | None:
+    """What Penstock does where it is at work itself, perhaps by way of its tools; None if someone else is."""
+    found: FrameType | None = frame
+    while found is not None and not _is_probe(found):
+        file = found.f_code.co_filename
+        if _is_own(file):
+            return _OWN_WORK.get(_find_folder(file), COLLATE)
+        if not any(part in file for part in _TOOLS):
+            return None
+        found = found.f_back
+    return None
+
+
+def _is_own(file: str) -> bool:
+    return file.startswith(_ROOT) or _INSTALLED.search(file) is not None
+
+
+def _find_folder(file: str) -> str:
+    """The folder of Penstock that a file of its is in."""
+    inside = file[len(_ROOT) :] if file.startswith(_ROOT) else _INSTALLED.split(file)[-1]
+    return inside.partition("/")[0]
+
+
 def _is_library(frame: FrameType) -> bool:
     return any(part in frame.f_code.co_filename for part in _LIBRARIES)
 
 
 def name_place(frame: FrameType) -> str:
-    """`file.py:function` of the innermost frame that is the user's own; of the innermost if none is."""
+    """`file.py:function` of the innermost frame that is the user's own; of the innermost if none is.
+
+    Empty where Penstock is at work itself: nobody but us can do anything about that.
+    """
     found: FrameType | None = frame
     while found is not None and _is_library(found):
         found = None if _is_loop(found) or _is_probe(found) else found.f_back
+    if found is None and _find_own_work(frame) is not None:
+        return ""
     code = (found or frame).f_code
     parts = code.co_filename.split("/")[-1 if found is not None else -2 :]
     return f"{'/'.join(parts)}:{code.co_name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import os
@@ -143,7 +144,7 @@ def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
 def _find_source(dataset: Any) -> str | None:
     """The folder of torchvision's image folders, through wrappers such as Subset.
 
-    What other data sets call `root` may hold anything beside what they load. Never raises, whatever they do
+    What other datasets call `root` may hold anything beside what they load. Never raises, whatever they do
     when they are asked.
     """
     folders = sys.modules.get("torchvision.datasets.folder")
@@ -220,7 +221,26 @@ def _describe_penstock(loader: Any, notes: dict[str, Any]) -> Callable[[], dict[
     return tell
 
 
+def _mark_workers(function: str) -> Patch:
+    """Make the function that workers run, found by its name, say what its process is."""
+
+    def patch(module: ModuleType, process: Process) -> None:
+        work = getattr(module, function)
+
+        @functools.wraps(work)  # processes that are spawned find it by its name
+        def work_marked(*args: Any, **named: Any) -> Any:
+            process.mark_worker()
+            return work(*args, **named)
+
+        setattr(module, function, work_marked)
+
+    return patch
+
+
 _PATCHES: dict[str, Patch] = {
     "torch.utils.data.dataloader": patch_torch,
+    "torch.utils.data._utils.worker": _mark_workers("_worker_loop"),
     "penstock.serve.loader": patch_penstock,
+    "penstock.run.workers": _mark_workers("_work"),
+    "penstock.run.process": _mark_workers("_produce"),
 }

@@ -18,6 +18,7 @@ from .timeline import BETWEEN, COMPUTE, WAIT, Timeline
 PERIOD = 0.1
 _WRITE_EVERY = 25
 _PLACES = 20
+_ERROR = 300  # characters
 _SWITCH = 1e-4
 """Seconds after which Python lets the GIL go to a look; in the usual 5 ms it would be somewhere else."""
 
@@ -40,6 +41,28 @@ def _is_service(thread: threading.Thread) -> bool:
     return getattr(target, "__module__", None) in _SERVICES
 
 
+def _find_rank() -> int | None:
+    """Return the rank of this process in a distributed training, as torchrun or torch.distributed tells it."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    try:
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_rank())
+        return int(os.environ["RANK"])
+    except (KeyError, ValueError, RuntimeError):
+        return None
+
+
+def _describe_error() -> str | None:
+    """Return the exception that ended the program, as the last line of its traceback says it."""
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return None
+    try:
+        return f"{type(error).__name__}: {error}"[:_ERROR]
+    except Exception:  # noqa: BLE001 - the text of an exception is the user's code
+        return type(error).__name__
+
+
 class Process:
     """Samples the main thread every 100 ms; the patched loaders add to the timeline.
 
@@ -57,6 +80,7 @@ class Process:
 
     def _reset(self) -> None:
         self._main = threading.main_thread().ident or 0
+        self._parent = os.getppid()  # later it may be gone
         self.timeline = Timeline()
         self.depth = 0
         self._loop: object = None
@@ -64,6 +88,8 @@ class Process:
         self.kinds: Counter[str] = Counter()
         self.places: Counter[str] = Counter()
         self.worker = False
+        self.rank: int | None = None
+        self._children: dict[int, float] = {}  # when each was there last
         self._prompt = False
         self._cost = 0.0
         self._end = threading.Event()
@@ -88,8 +114,14 @@ class Process:
         self.timeline.close()
         self.write()
 
+    def mark_worker(self) -> None:
+        """This process is a worker of a loader. That is told at once: it may be ended by a signal."""
+        self.worker = True
+        self.write()
+
     def add_loader(self, tell: Callable[[], dict[str, Any]]) -> None:
         """A loader is used, which `tell` describes. The first is told at once: no end comes before that."""
+        self.rank = _find_rank()
         self.loaders.append(tell)
         if len(self.loaders) == 1:
             self.write()
@@ -114,6 +146,14 @@ class Process:
             self.timeline.rename(BETWEEN)  # it was the end of the epoch, in which workers are ended
         self._loop = loop
         self.timeline.mark(BETWEEN if loop is None else COMPUTE)
+        if loop is not None:
+            self._see_children()
+
+    def _see_children(self) -> None:
+        """Note who is there: workers that are ended by a signal, as persistent ones are, cannot tell their end."""
+        processes = sys.modules.get("multiprocessing.process")
+        children = list(getattr(processes, "_children", ()))
+        self._children.update(dict.fromkeys((child.pid for child in children), time.monotonic()))
 
     def end_loop(self, loop: object) -> None:
         """`loop` was left: what follows its last batch is no step of it any more."""
@@ -183,7 +223,8 @@ class Process:
     def _count(self, kind: str, place: str, *, late: bool) -> None:
         if kind != IDLE:
             kind = self._correct(kind, late=late)
-            self.places[f"{kind} {place}"] += 1
+            if place:
+                self.places[f"{kind} {place}"] += 1
         self.kinds[kind] += 1
 
     def _correct(self, kind: str, *, late: bool) -> str:
@@ -217,12 +258,15 @@ class Process:
     def _tell(self) -> dict[str, Any]:
         return {
             "pid": os.getpid(),
-            "parent": os.getppid(),
+            "parent": self._parent,
             "end": time.monotonic(),
             "ended": self._end.is_set(),
+            "error": _describe_error(),
+            "rank": self.rank,
             "timeline": self.timeline.snapshot(),
             "loaders": [tell() for tell in list(self.loaders)],
             "worker": self.worker,
+            "children": dict(self._children),
             "kinds": dict(self.kinds),
             "places": dict(self.places.most_common(_PLACES)),
             "cost": self._cost,

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def find_batch_size(loader: Any) -> int | None:
-    """That of the loader or of its batch sampler; None if batches are of any size, or made by the data set.
+    """That of the loader or of its batch sampler; None if batches are of any size, or made by the dataset.
 
     Never raises: a sampler of the user's may have anything under that name.
     """

@@ -130,7 +130,7 @@ def _list_setting(bench: Bench) -> list[tuple[str, str]]:
     return [
         ("command", setting.command),
         ("date", setting.date),
-        ("data set", f"{data.samples:,} samples, {data.bytes / 1e6:,.0f} MB: {kinds}"),
+        ("dataset", f"{data.samples:,} samples, {data.bytes / 1e6:,.0f} MB: {kinds}"),
         ("measured", f"{setting.samples_used:,} samples, batches of {setting.batch_size}"),
         ("transform", setting.transform),
         ("cache", "dropped before each window" if setting.cold else "warm, but for storage, cold"),

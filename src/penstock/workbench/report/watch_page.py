@@ -18,6 +18,8 @@ def watch_page(watched: Watched, judgement: Judgement) -> Page:
         sections.append(_show_work(watched))
     if watched.loaders:
         sections.append(_show_loaders(watched))
+    if watched.ranks:
+        sections.append(_show_ranks(watched))
     return Page(
         title=f"Penstock report · {watched.command}",
         tone=_choose_tone(watched, judgement),
@@ -34,6 +36,8 @@ def _choose_tone(watched: Watched, judgement: Judgement) -> str:
         return "plain"
     if judgement.limit is Limit.COMPUTE:
         return "good"
+    if judgement.limit is Limit.CRASHED:
+        return "bad"
     starts = judgement.limit is Limit.FIRST_BATCHES
     share = watched.first_share if starts else watched.data_share
     return "tight" if share < 4 * DATA_BOUND else "bad"
@@ -82,6 +86,23 @@ def _show_loaders(watched: Watched) -> Section:
     header = ("loader", "data", "workers", "batch size", "batches")
     lead = "Those that gave batches; workers are threads in a Penstock loader."
     return Section("Loaders", lead, make_table(header, rows))
+
+
+def _show_ranks(watched: Watched) -> Section:
+    rows = []
+    for number, rank in enumerate(watched.ranks):
+        path = f"watched.ranks.{number}"
+        cells = [make_cell(f"{rank.rank}", f"{path}.rank", rank.rank)]
+        for name in ("starting", "waiting", "computing"):
+            seconds = getattr(rank, name)
+            cells.append(make_cell(f"{seconds:,.2f}", f"{path}.{name}", seconds))
+        for name in ("workers", "batches"):
+            count = getattr(rank, name)
+            cells.append(make_cell(f"{count:,}", f"{path}.{name}", count))
+        rows.append(cells)
+    header = ("rank", "first batches, s", "waiting, s", "computing, s", "workers", "batches")
+    lead = f"All ranks; the charts above show rank {watched.rank}, which waited the longest."
+    return Section("Ranks", lead, make_table(header, rows))
 
 
 def _list_facts(watched: Watched) -> list[tuple[str, str]]:

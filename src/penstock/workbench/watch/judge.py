@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from penstock.workbench.probe.classify import BLOCKED, PYTHON, READ
 from penstock.workbench.probe.timeline import BETWEEN, STARTUP
 from penstock.workbench.verdict import Finding
@@ -17,6 +19,7 @@ from penstock.workbench.watch.verdict import (
 )
 
 _GIB = 1 << 30
+_RANKS = 8  # that are listed
 _CUT_SHORT = "the program ended without its last word (os._exit, or killed)"
 
 
@@ -28,11 +31,13 @@ def judge(watched: Watched, penstock_rate: float | None = None) -> Judgement:
         gain = estimate_gain(watched, penstock_rate)
     findings = [
         _about_loop(watched),
+        _about_ranks(watched),
         _about_limit(watched, limit),
         _about_work(watched),
         _about_penstock(watched, slow, gain, penstock_rate),
         _about_start(watched),
         _about_end(watched),
+        _about_disk(watched),
         _about_system(watched),
     ]
     return Judgement(limit, _headline(watched, limit, gain), gain, tuple(filter(None, findings)))
@@ -43,12 +48,21 @@ def _uses_penstock(watched: Watched) -> bool:
 
 
 def _headline(watched: Watched, limit: Limit, gain: float | None) -> str:
+    if limit is Limit.CRASHED:
+        return f"{_describe_end(watched)} There is no verdict on a program that failed."
     if limit is Limit.UNSEEN:
         return "No Penstock loader and no torch DataLoader was used: there is nothing to say about loading."
     if limit is Limit.EMPTY and watched.cut_short:
         return f"A loader was used, but {_CUT_SHORT}: there is nothing to say about its speed."
     if limit is Limit.EMPTY:
         return "A loader was used but gave no batch: there is nothing to say about its speed."
+    says = _describe_limit(watched, limit, gain)
+    if not watched.ranks:
+        return says
+    return f"Rank {watched.rank} waited for data the longest of {len(watched.ranks)} ranks. {says}"
+
+
+def _describe_limit(watched: Watched, limit: Limit, gain: float | None) -> str:
     if limit is Limit.FIRST_BATCHES:
         return f"Slow to start: {_HEADLINES[limit].format(**_numbers(watched))}"
     share = watched.data_share
@@ -58,6 +72,18 @@ def _headline(watched: Watched, limit: Limit, gain: float | None) -> str:
     if gain is not None and gain > 1.1:
         says += f" Packing and Penstock would make the loop about {gain:.1f}× as fast."
     return says
+
+
+def _describe_end(watched: Watched) -> str:
+    """Say what ended a program that failed."""
+    code = watched.exit_code
+    number = -code if code < 0 else code - 128  # a shell adds 128
+    says = f"The program failed after {watched.wall:.1f} s with exit code {code}"
+    if number in set(signal.Signals):
+        hint = ", perhaps for want of memory" if number == signal.SIGKILL else ""
+        killed = f"was killed by {signal.Signals(number).name}{hint}"
+        says = f"The program {killed}, after {watched.wall:.1f} s"
+    return f"{says}: {watched.error}." if watched.error else f"{says}."
 
 
 def _numbers(watched: Watched) -> dict[str, str]:
@@ -107,7 +133,7 @@ _ADVICE = {
     Limit.FIRST_BATCHES: "Let it run for longer to see the loop itself; if epochs are that short, put several into one.",
     Limit.TOO_MANY_WORKERS: "Use about {cores} workers; processes waited {delay} of the time that they wanted a core.",
     Limit.TOO_FEW_WORKERS: "Use more workers, up to {cores}.",
-    Limit.READ: "Pack the data set so that reads are sequential, or move it to a faster disk; see penstock doctor PATH.",
+    Limit.READ: "Pack the dataset so that reads are sequential, or move it to a faster disk; see penstock doctor PATH.",
     Limit.DECODE: "Decode less: Penstock decodes only what the crop needs, in native threads.",
     Limit.TRANSFORM: "Give them to Penstock: it decodes, resizes, flips and normalises in native threads.",
     Limit.PYTHON: "Move {place} to penstock.transforms, to whole batches, or to the accelerator.",
@@ -117,7 +143,7 @@ _ADVICE = {
     Limit.HANDOVER: "Look at prefetch_factor, pin_memory, other Python threads of the program and single slow batches.",
 }
 _PENSTOCK_ADVICE = {
-    Limit.READ: "Pack the data set if it is not, or move it to a faster disk; see penstock doctor PATH.",
+    Limit.READ: "Pack the dataset if it is not, or move it to a faster disk; see penstock doctor PATH.",
     Limit.DECODE: "Pack smaller pictures (--resize-short), or give the loader more cores; see penstock doctor PATH.",
 }
 
@@ -145,6 +171,23 @@ def _about_loop(watched: Watched) -> Finding | None:
     if firsts:
         says += f", {watched.starting / firsts * 1e3:,.1f} ms until the first of an epoch"
     return Finding("loop", f"{says}.")
+
+
+def _about_ranks(watched: Watched) -> Finding | None:
+    if not watched.ranks:
+        return None
+    slowest = sorted(watched.ranks, key=lambda rank: -(rank.starting + rank.waiting))
+    told = ", ".join(
+        f"rank {rank.rank} {rank.starting + rank.waiting:.1f} s ({rank.data_share:.0%} of its loop behind "
+        f"first batches, {rank.workers} worker{'s' * (rank.workers != 1)})"
+        for rank in slowest[:_RANKS]
+    )
+    more = f" and {len(slowest) - _RANKS} more, which waited less" if len(slowest) > _RANKS else ""
+    return Finding(
+        "ranks",
+        f"Waited for data: {told}{more}. What the others wait for in a collective operation counts as computing; "
+        f"the loop above is that of rank {watched.rank}.",
+    )
 
 
 def _about_work(watched: Watched) -> Finding | None:
@@ -204,6 +247,17 @@ def _about_end(watched: Watched) -> Finding | None:
         return None
     says = f"{_CUT_SHORT[0].upper()}{_CUT_SHORT[1:]}: its last seconds count as after the loop."
     return Finding("end", says)
+
+
+def _about_disk(watched: Watched) -> Finding | None:
+    if not watched.disk.startswith("network"):
+        return None
+    name = watched.disk.partition(", ")[2]
+    return Finding(
+        "network file system",
+        f"The data lie on a network file system, {name}.",
+        "Copy the dataset to a local disk before training, or pack it (penstock pack).",
+    )
 
 
 def _starts_again(loader: Seen) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ class Monitor:
     pid: int
     ran: dict[int, float] = field(default_factory=dict)
     delay: dict[int, float] = field(default_factory=dict)
+    seen: dict[int, float] = field(default_factory=dict)  # when each was there last
     peak: int = 0
     most: int = 0
     begin: tuple[float, float] = (0.0, 0.0)
@@ -36,6 +38,7 @@ class Monitor:
                 memory += read_own_memory(pid)
             except (OSError, ValueError, IndexError):
                 continue  # it ended while it was looked at
+            self.seen[pid] = time.monotonic()
             count += 1
         self.peak, self.most = max(self.peak, memory), max(self.most, count)
 

@@ -70,10 +70,31 @@ class System:
 
 
 @dataclass(frozen=True)
+class Rank:
+    """The loop of one rank of a distributed training: its seconds, its counts, its worker processes."""
+
+    rank: int
+    starting: float
+    waiting: float
+    computing: float
+    batches: int
+    images: int
+    workers: int
+
+    @property
+    def data_share(self) -> float:
+        """The part of the loop behind its first batch in which it waited for data."""
+        return self.waiting / max(self.waiting + self.computing, 1e-9)
+
+
+@dataclass(frozen=True)
 class Watched:
     """A watched program. `spans` are the seconds of its loop by kind, and sum up to `wall` but for the start
     of the interpreter; `work` is what loading consisted of, in parts of the time of those who load.
-    `cut_short`: it ended without its last word, by `os._exit` or killed."""
+    `cut_short`: it ended without its last word, by `os._exit` or killed. `workers`: processes of all loaders and
+    ranks that ran at a time. `ranks`: all of a distributed training; the loop is that of `rank`, which waited the
+    longest. `error`: the exception that ended it. `interrupted`: the user ended it. `disk`: what the
+    data of the first loader that tells its folder lie on."""
 
     command: str
     exit_code: int
@@ -89,6 +110,16 @@ class Watched:
     system: System
     cost: float
     cut_short: bool
+    error: str | None = None
+    interrupted: bool = False
+    rank: int | None = None
+    ranks: tuple[Rank, ...] = ()
+    disk: str = ""
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by a fault of its own."""
+        return self.exit_code != 0 and not self.interrupted
 
     @property
     def starting(self) -> float:
@@ -113,9 +144,13 @@ class Watched:
 
     @property
     def who_loads(self) -> str:
-        if self.workers > 1:
-            return f"the {self.workers} workers"
-        return "the worker" if self.workers else "the loader"
+        workers, of = self.workers, ""
+        if self.rank is not None:
+            workers = next(each.workers for each in self.ranks if each.rank == self.rank)
+            of = f" of rank {self.rank}"
+        if workers > 1:
+            return f"the {workers} workers{of}"
+        return f"the {'worker' if workers else 'loader'}{of}"
 
     @property
     def first_share(self) -> float:
@@ -161,6 +196,22 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     return records
 
 
+def correct_ends(
+    records: Sequence[dict[str, Any]], last_seen: dict[int, float]
+) -> list[dict[str, Any]]:
+    """Let processes that were killed have lived until they were seen last, and not only until they wrote last."""
+    seen = dict(last_seen)
+    for record in records:
+        for pid, moment in record.get("children", {}).items():
+            seen[int(pid)] = max(moment, seen.get(int(pid), 0.0))
+    return [
+        record
+        if record["ended"]
+        else {**record, "end": max(record["end"], seen.get(record["pid"], 0.0))}
+        for record in records
+    ]
+
+
 def combine(
     records: Sequence[dict[str, Any]],
     *,
@@ -169,8 +220,12 @@ def combine(
     begin: float,
     end: float,
     system: System,
+    interrupted: bool = False,
 ) -> Watched:
-    """One value from the records of all processes, for the loop that waited and computed the most."""
+    """One value from the records of all processes, for the loop that waited and computed the most.
+
+    Of a distributed training it is the loop of the rank that waited for data the longest: the others wait for it.
+    """
     loops = [record for record in records if record["loaders"]]
     empty: dict[str, Any] = {
         "begin": begin,
@@ -178,7 +233,8 @@ def combine(
         "width": 1.0,
         "bins": [],
     }
-    main = max(loops, key=_loop_seconds, default=None)
+    ranked = _pick_ranks(loops)
+    main = max(ranked or loops, key=_waited_seconds if ranked else _loop_seconds, default=None)
     timeline = empty if main is None else main["timeline"]
     spans = {kind: float(timeline["totals"].get(kind, 0.0)) for kind in KINDS}
     if main is None:
@@ -187,8 +243,9 @@ def combine(
         spans[STARTUP] += max(0.0, timeline["begin"] - begin)
         spans[BETWEEN] += max(0.0, end - main["end"])
     workers = [record for record in records if record["worker"]]
+    own = _find_workers(main, records) if ranked and main is not None else workers
     seen = () if main is None else _merge_loaders(main)
-    work, places = _share_work(main, workers, seen)
+    work, places = _share_work(main, own, seen)
     cpu = sum(record["cost"] for record in records)
     return Watched(
         command=command,
@@ -205,7 +262,58 @@ def combine(
         system=system,
         cost=cpu / max(system.cpu_seconds, 1e-9),
         cut_short=main is not None and not main["ended"],
+        error=_find_error(records),
+        interrupted=interrupted,
+        rank=main["rank"] if ranked and main is not None else None,
+        ranks=tuple(_describe_rank(record, records) for record in ranked),
     )
+
+
+def _pick_ranks(loops: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The loop of each rank, in their order; none if there are no several."""
+    ranks: dict[int, dict[str, Any]] = {}
+    for record in sorted(loops, key=_loop_seconds):
+        if record.get("rank") is not None:
+            ranks[record["rank"]] = record
+    return [ranks[rank] for rank in sorted(ranks)] if len(ranks) > 1 else []
+
+
+def _describe_rank(record: dict[str, Any], records: Sequence[dict[str, Any]]) -> Rank:
+    totals, seen = record["timeline"]["totals"], _merge_loaders(record)
+    return Rank(
+        rank=record["rank"],
+        starting=float(totals[FIRST]),
+        waiting=float(totals[WAIT]),
+        computing=float(totals[COMPUTE]),
+        batches=sum(loader.batches for loader in seen),
+        images=sum(loader.images for loader in seen),
+        workers=_count_at_once(_find_workers(record, records)),
+    )
+
+
+def _find_workers(loop: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The workers that the process of a loop started, itself or by a fork server."""
+    by_pid = {record["pid"]: record for record in records}
+
+    def find_owner(record: dict[str, Any]) -> dict[str, Any] | None:
+        owner = by_pid.get(record["parent"])
+        return owner if owner is None or owner["loaders"] else find_owner(owner)
+
+    return [record for record in records if record["worker"] and find_owner(record) is loop]
+
+
+def _find_error(records: Sequence[dict[str, Any]]) -> str | None:
+    """The first exception that ended a loop; else one that ended another process, as of a launcher."""
+    for record in sorted(records, key=lambda record: (not record["loaders"], record["end"])):
+        if error := record.get("error"):
+            rank = record.get("rank")
+            return str(error) if rank is None else f"rank {rank}: {error}"
+    return None
+
+
+def _waited_seconds(record: dict[str, Any]) -> float:
+    totals = record["timeline"]["totals"]
+    return float(totals[WAIT] + totals[FIRST])
 
 
 def _loop_seconds(record: dict[str, Any]) -> float:

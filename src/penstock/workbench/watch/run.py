@@ -9,20 +9,21 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from penstock.workbench import probe
-from penstock.workbench.machine import read_machine
+from penstock.workbench.machine import name_disk, read_machine
 from penstock.workbench.watch.monitor import PERIOD, Monitor
-from penstock.workbench.watch.record import Watched, combine, read_records
+from penstock.workbench.watch.record import Watched, combine, correct_ends, read_records
 from penstock.workbench.watch.signals import pass_signals
 
 _PATH = Path(probe.__file__).parent / "path"
 
 
 def watch_command(command: Sequence[str], output: IO[str] | None = None) -> Watched:
-    """Runs it to its end. What would end us ends the command, as it would without us; then this goes on.
+    """Run it to its end. What would end us ends the command, as it would without us; then this goes on.
 
     What the command prints to stdout goes to `output` if that is given.
     """
@@ -49,14 +50,21 @@ def watch_command(command: Sequence[str], output: IO[str] | None = None) -> Watc
             min(machine.memory, machine.memory_limit or machine.memory),
             _children_cpu() - before,
         )
-        return combine(
-            read_records(Path(folder)),
+        watched = combine(
+            correct_ends(read_records(Path(folder)), monitor.seen),
             command=shlex.join(command),
             exit_code=code,
             begin=begin,
             end=end,
             system=system,
+            interrupted=running.interrupted,
         )
+        return replace(watched, disk=_find_disk(watched))
+
+
+def _find_disk(watched: Watched) -> str:
+    sources = [Path(loader.source) for loader in watched.loaders if loader.source]
+    return next((name_disk(path) for path in sources if path.exists()), "")
 
 
 def _start(command: Sequence[str], folder: str, output: IO[str] | None) -> subprocess.Popen[bytes]:

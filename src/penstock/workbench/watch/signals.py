@@ -21,20 +21,27 @@ _ARRIVES = 0.5
 """Seconds in which a signal for all of a group has surely reached each."""
 
 
+class Running(list[subprocess.Popen[bytes]]):
+    """Processes that run. `interrupted`: they were sent a signal that is meant to end them."""
+
+    interrupted = False
+
+
 @contextmanager
-def pass_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
+def pass_signals() -> Iterator[Running]:
     """The processes in the list get the signals that would end us, and decide what they mean.
 
     Once: Ctrl-C, and whatever else is sent to the group of processes that we are in, reaches them as it is.
     What is ignored, as nohup does, stays so.
     """
-    running: list[subprocess.Popen[bytes]] = []
+    running = Running()
     arrived: deque[int] = deque()
     twin = _Twin()
 
     def pass_on(number: int, _: object) -> None:
         if not running:
             sys.exit(128 + number)
+        running.interrupted |= number not in (signal.SIGUSR1, signal.SIGUSR2)
         arrived.append(number)
         if len(arrived) > 1:
             return  # the call that is at work takes it in its turn

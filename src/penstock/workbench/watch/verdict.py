@@ -35,6 +35,7 @@ _WORKERS_IDLE = 0.6
 class Limit(str, Enum):
     """What the loop waited for."""
 
+    CRASHED = "crashed"
     UNSEEN = "no loader"
     EMPTY = "no batch"
     COMPUTE = "training step"
@@ -69,7 +70,9 @@ class Judgement:
 
 
 def find_limit(watched: Watched) -> Limit:
-    """One name for what held the loop up."""
+    """Return one name for what held the loop up."""
+    if watched.crashed:
+        return Limit.CRASHED
     if not watched.loaders:
         return Limit.EMPTY if watched.loops else Limit.UNSEEN
     if watched.first_share >= _SLOW_START and watched.starting > watched.waiting:

@@ -1,0 +1,74 @@
+"""Which file system a path lies on, from the text of /proc/self/mountinfo."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+NETWORK = frozenset(
+    {
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "fuse.ceph",
+        "fuse.gcsfuse",
+        "fuse.glusterfs",
+        "fuse.juicefs",
+        "fuse.mount-s3",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "nfs",
+        "nfs4",
+        "smb3",
+        "smbfs",
+    }
+)
+"""File systems whose bytes come over a network."""
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mounted file system: where, of which kind, and what, such as a device or `server:/folder`."""
+
+    point: str
+    kind: str
+    source: str
+
+    @property
+    def is_network(self) -> bool:
+        return self.kind in NETWORK
+
+
+def find_mount(mountinfo: str, path: PurePath) -> Mount | None:
+    """Return the mount that an absolute path without links lies on; None if the text has none for it.
+
+    It is the one with the longest mount point, and of several at the same point the last.
+    """
+    found: Mount | None = None
+    for line in mountinfo.splitlines():
+        mount = _parse_line(line)
+        if mount is None or not path.is_relative_to(mount.point):
+            continue
+        if found is None or len(mount.point) >= len(found.point):
+            found = mount
+    return found
+
+
+def _parse_line(line: str) -> Mount | None:
+    """`36 35 98:0 / /mnt/data rw,noatime shared:1 - nfs4 server:/data rw`, spaces in names as octal numbers."""
+    before, dash, after = line.partition(" - ")
+    places, kinds = before.split(" "), after.split(" ")
+    if not dash or len(places) < 5 or len(kinds) < 2:
+        return None
+    return Mount(_unescape(places[4]), kinds[0], _unescape(kinds[1]))
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), text)
