@@ -100,6 +100,12 @@ def test_progressive_jpegs_are_the_slow_path() -> None:
     assert "87% of the rendering time" in said and "jpegtran" in said
 
 
+def test_images_of_16_bits_are_said_to_become_white() -> None:
+    found = diagnose(make_bench(data={"kinds": {"baseline": 7, "png-16": 3}}), None)
+    assert "3 images have 16 bits per pixel" in advice_on(found, "16 bits")
+    assert not any(f.topic == "16 bits" for f in diagnose(make_bench(), None).findings)
+
+
 def test_large_images_are_to_be_shrunk_when_packing() -> None:
     found = diagnose(make_bench(data={"mean_short_side": 1024.0}), needing(20_000))
     assert found.cause is Cause.RENDER

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.formats.header import describe_deep
 from penstock.workbench import numbers
 from penstock.workbench.need import Need
 from penstock.workbench.numbers import Bench
@@ -44,6 +45,7 @@ def diagnose(bench: Bench, need: Need | None) -> Diagnosis:
         _about_storage,
         _about_network,
         _about_slow_path,
+        _about_depth,
         _about_resize,
         _about_busy,
         _about_cpu_limit,
@@ -208,6 +210,11 @@ def _about_slow_path(bench: Bench, need: Need | None, cause: Cause) -> Finding |
     elif cause is Cause.SLOW_PATH:
         advice = "Convert them to JPEG, if the loss is none for your training, and pack again."
     return Finding("slow path", says, advice)
+
+
+def _about_depth(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
+    sentence = describe_deep(bench.data.kinds)
+    return None if sentence is None else Finding("16 bits", f"{sentence}.")
 
 
 def _about_resize(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
