@@ -453,6 +453,8 @@ def test_a_remote_flow_cannot_be_resumed(address: str) -> None:
         [b"1", b"left over"],
         [b"[" * 100_000],
         [b'["d",[["l"],1]]'],
+        [b'["a","|u1",[0,1000000000000000000000000000000]]', b""],
+        [],
     ],
 )
 def test_what_is_not_an_item_is_refused(frames: list[bytes]) -> None:

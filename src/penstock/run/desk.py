@@ -80,7 +80,7 @@ class Desk:
             self._join(link, frames)
         elif name is None:
             self._log_once(
-                "ignored a message of %s: it comes from a peer that is not one of its senders",
+                "ignored a message from %s, a peer that is not one of its senders",
                 _find_address(kind),
             )
         elif word == b"I":

@@ -60,8 +60,8 @@ def decode_item(frames: Sequence[Any]) -> Any:
 
     try:
         item = put_together(json.loads(bytes(header)), find)
-    except RecursionError as error:
-        raise ValueError(f"not an item: {error}") from error
+    except (RecursionError, OverflowError, MemoryError) as error:
+        raise ValueError(f"not an item: {type(error).__name__}: {error}") from error
     if next(rest, None) is not None:
         raise ValueError("not an item: more frames than its header describes")
     return item
