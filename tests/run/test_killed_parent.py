@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -25,8 +24,11 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
-def test_a_killed_parent_leaves_no_temporary_folder(tmp_path: Path, start: str) -> None:
-    script, temporary = tmp_path / "script.py", tmp_path / "temporary"
+def test_a_killed_parent_leaves_no_temporary_folder(
+    tmp_path_factory: pytest.TempPathFactory, start: str
+) -> None:
+    folder = tmp_path_factory.mktemp("t")  # a short name: sockets are named by at most 107 letters
+    script, temporary = folder / "script.py", folder / "t"
     script.write_text(FLOW.format(function="get_pid", start=start))
     temporary.mkdir()
     environment = os.environ | {

@@ -46,9 +46,10 @@ def test_a_stopped_worker_is_reported_with_its_steps_and_waited_for(
 
 @pytest.mark.parametrize("start", ["spawn", "forkserver"])
 def test_a_killed_loader_leaves_no_temporary_folder(
-    packed: Path, tmp_path: Path, start: str
+    packed: Path, tmp_path_factory: pytest.TempPathFactory, start: str
 ) -> None:
-    script, temporary = tmp_path / "script.py", tmp_path / "temporary"
+    folder = tmp_path_factory.mktemp("t")  # a short name: sockets are named by at most 107 letters
+    script, temporary = folder / "script.py", folder / "t"
     script.write_text(SCRIPT)
     temporary.mkdir()
     paths = os.pathsep.join(filter(None, sys.path))

@@ -106,7 +106,7 @@ def find_dataset(path: Path) -> Path | None:
     """The folder of the data set that `path` names, be it by the folder or by its manifest."""
     if path.name == NAME:
         return path.parent
-    return path if (path / NAME).is_file() else None
+    return path if os.path.isfile(path / NAME) else None
 
 
 def read_manifest(folder: Path) -> Manifest:

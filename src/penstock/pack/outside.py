@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from penstock.errors import PackError
@@ -11,7 +12,7 @@ from penstock.formats.detect import find_format
 def check_outside(source: Path, destination: Path, format: str | None) -> None:
     """A destination below an image folder would be one of its classes the next time."""
     place = destination.resolve()
-    if not source.is_dir() or source.resolve() not in (place, *place.parents):
+    if not os.path.isdir(source) or source.resolve() not in (place, *place.parents):
         return
     if (format or find_format(source)[0]) == "folder":
         raise PackError(

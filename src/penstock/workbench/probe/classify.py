@@ -22,6 +22,7 @@ _CORE_DOES = frozenset(
         "CenterCrop",
         "ColorJitter",
         "ConvertImageDtype",
+        "ImageClassification",
         "MaybePILToTensor",
         "MaybeToTensor",
         "Normalize",
