@@ -152,6 +152,7 @@ using OptionalArray = std::optional<Array<T, Shape>>;
 using Spans = OptionalArray<int64_t, nb::shape<-1, 3>>;
 using Boxes = Array<int32_t, nb::shape<-1, 4>>;
 using Windows = OptionalArray<int32_t, nb::shape<-1, 4>>;
+using Checksums = OptionalArray<uint32_t, nb::shape<-1>>;
 using Flips = OptionalArray<bool, nb::shape<-1>>;
 template <typename T>
 using Triples = OptionalArray<T, nb::shape<-1, 3>>;
@@ -234,11 +235,12 @@ penstock::Format make_format(const Batch& out, const Table& table, bool planar, 
 // The samples of a batch, checked, with all that they point to.
 class Request {
  public:
-  Request(const nb::list& images, const Spans& image_spans, const std::optional<nb::list>& seeks,
-          const Spans& seek_spans, Boxes boxes, Windows windows, Flips flips, Triples<float> jitter,
-          Triples<uint8_t> order, Triples<float> lighting, Table table, bool planar, bool bicubic,
-          Batch out, Codes status)
+  Request(const nb::list& images, const Spans& image_spans, Checksums checksums,
+          const std::optional<nb::list>& seeks, const Spans& seek_spans, Boxes boxes,
+          Windows windows, Flips flips, Triples<float> jitter, Triples<uint8_t> order,
+          Triples<float> lighting, Table table, bool planar, bool bicubic, Batch out, Codes status)
       : images_(images, image_spans, boxes.shape(0)),
+        checksums_(std::move(checksums)),
         seeks_(seeks ? *seeks : nb::list(), seek_spans, seeks ? boxes.shape(0) : 0),
         boxes_(std::move(boxes)),
         windows_(std::move(windows)),
@@ -273,7 +275,9 @@ class Request {
   }
   void gather(bool has_seeks);
 
-  Inputs images_, seeks_;
+  Inputs images_;
+  Checksums checksums_;
+  Inputs seeks_;
   Boxes boxes_;
   Windows windows_;
   Flips flips_;
@@ -293,6 +297,7 @@ void Request::gather(bool has_seeks) {
   const int32_t* window = data_of(windows_, count, "windows: a row for each box");
   for (size_t i = 0; window && i < count; ++i)
     require(window[i * 4] > 0 && window[i * 4 + 1] > 0, "windows: of a picture that has pixels");
+  const uint32_t* checksum = data_of(checksums_, count, "checksums: one for each box");
   const bool* flip = data_of(flips_, count, "flips: one for each box");
   const float* factors = data_of(jitter_, count, "jitter: a row for each box");
   const uint8_t* orders = data_of(order_, count, "order: a row for each box");
@@ -308,6 +313,7 @@ void Request::gather(bool has_seeks) {
       sample.width = picture->width();
       sample.height = picture->height();
     }
+    sample.checksum = checksum ? checksum + i : nullptr;
     if (has_seeks) sample.seek = seeks_.bytes(i);
     const int32_t* box = boxes_.data() + i * 4;
     sample.box = {box[0], box[1], box[2], box[3]};
@@ -366,14 +372,14 @@ NB_MODULE(_core, m) {
   nb::class_<penstock::Crew>(m, "Crew").def(nb::new_(&make_crew), nb::arg("threads"));
   nb::class_<Rendering>(m, "Rendering").def("wait", &Rendering::wait);
   nb::class_<Request>(m, "Request")
-      .def(nb::init<const nb::list&, const Spans&, const std::optional<nb::list>&, const Spans&,
-                    Boxes, Windows, Flips, Triples<float>, Triples<uint8_t>, Triples<float>, Table,
-                    bool, bool, Batch, Codes>(),
-           nb::arg("images"), nb::arg("image_spans").none(), nb::arg("seeks").none(),
-           nb::arg("seek_spans").none(), nb::arg("boxes"), nb::arg("windows").none(),
-           nb::arg("flips").none(), nb::arg("jitter").none(), nb::arg("order").none(),
-           nb::arg("lighting").none(), nb::arg("table").none(), nb::arg("planar"),
-           nb::arg("bicubic"), nb::arg("out"), nb::arg("status"))
+      .def(nb::init<const nb::list&, const Spans&, Checksums, const std::optional<nb::list>&,
+                    const Spans&, Boxes, Windows, Flips, Triples<float>, Triples<uint8_t>,
+                    Triples<float>, Table, bool, bool, Batch, Codes>(),
+           nb::arg("images"), nb::arg("image_spans").none(), nb::arg("checksums").none(),
+           nb::arg("seeks").none(), nb::arg("seek_spans").none(), nb::arg("boxes"),
+           nb::arg("windows").none(), nb::arg("flips").none(), nb::arg("jitter").none(),
+           nb::arg("order").none(), nb::arg("lighting").none(), nb::arg("table").none(),
+           nb::arg("planar"), nb::arg("bicubic"), nb::arg("out"), nb::arg("status"))
       .def("render", &Request::render, nb::arg("threads"))
       .def(
           "begin",

@@ -8,6 +8,7 @@
 
 #include "buffer.h"
 #include "color.h"
+#include "crc32c.h"
 #include "elements.h"
 #include "pixels.h"
 #include "resize.h"
@@ -28,6 +29,9 @@ struct Workspace {
 Status open_picture(const Sample& sample, Workspace& work) {
   int32_t width = sample.width, height = sample.height;
   if (width == 0) {
+    // Here and not when it was read, since then the decoder finds it in the cache.
+    if (sample.checksum && crc32c(0, sample.image.data, sample.image.size) != *sample.checksum)
+      return Status::changed;
     const Status opened = work.decoder.open(sample.image);
     if (opened != Status::ok) return opened;
     width = work.decoder.width();

@@ -20,9 +20,10 @@ struct Window {
 
 // One picture of a batch. The pointers to three values each are null where nothing is to be done.
 struct Sample {
-  Bytes image;                    // a JPEG; or RGB pixels without gaps, if they have a size:
-  int32_t width = 0, height = 0;  // zero for a JPEG
-  Bytes seek;                     // may be empty
+  Bytes image;                         // a JPEG; or RGB pixels without gaps, if they have a size:
+  int32_t width = 0, height = 0;       // zero for a JPEG
+  const uint32_t* checksum = nullptr;  // the CRC-32C that a JPEG must have, if it is to be checked
+  Bytes seek;                          // may be empty
   Box box{};
   Window window{};
   bool flip = false;

@@ -13,6 +13,7 @@ enum class Status : int32_t {
   corrupt = 3,    // the data contradicts itself or the JPEG standard
   bad_box = 4,    // the box does not lie inside the picture
   too_large = 5,  // the picture claims more pixels than the limit allows
+  changed = 6,    // the data does not have the checksum that was given with it
 };
 
 }  // namespace penstock

@@ -35,6 +35,7 @@ class Request:
         self,
         images: list[Buffer | NDArray[np.uint8]],
         image_spans: NDArray[np.int64] | None,
+        checksums: NDArray[np.uint32] | None,
         seeks: list[Buffer | NDArray[np.uint8]] | None,
         seek_spans: NDArray[np.int64] | None,
         boxes: NDArray[np.int32],

@@ -193,8 +193,8 @@ def test_a_bad_sample_is_a_status_and_zeros_and_the_others_are_fine(batch):
 
 
 def test_every_status_has_a_message():
-    messages = {status_message(code) for code in range(6)}
-    assert len(messages) == len(Status) == 6
+    messages = {status_message(code) for code in range(7)}
+    assert len(messages) == len(Status) == 7
     with pytest.raises(ValueError, match="77"):
         status_message(77)
 
@@ -423,3 +423,18 @@ finally:
 """
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_image_without_its_checksum_is_not_rendered():
+    images = [encode(20, 30, seed=1), encode(20, 30, seed=2, format="PNG")]
+    images += [encode(20, 30, seed=3)]
+    sums = np.array([_core.crc32c(image) for image in images])
+    whole = [[0, 0, 30, 20]] * 3
+    expected, _ = render_batch(images, whole, (20, 30))
+    out, status = render_batch(images, whole, (20, 30), checksums=sums)
+    assert np.array_equal(out, expected) and not status.any()
+    out, status = render_batch(images, whole, (20, 30), checksums=sums ^ [1, 1 << 31, 0])
+    assert status.tolist() == [Status.CHANGED, Status.CHANGED, Status.OK]
+    assert not out[:2].any() and np.array_equal(out[2], expected[2])
+    with pytest.raises(ValueError, match="checksums must be one a box"):
+        render_batch(images, whole, (20, 30), checksums=sums[:2])

@@ -58,7 +58,6 @@ class Columns:
     span: Spans
     image: Places
     seek: Spans
-    wants_image: bool
     fields: dict[str, Places]
     height: NDArray[np.int64]
     width: NDArray[np.int64]
@@ -72,11 +71,6 @@ class Columns:
     def anchor(self) -> Places | Spans:
         """What runs are cut by: the image, or what is wanted where no sample has one."""
         return self.image if self.image.size.any() else self.span
-
-    @property
-    def wanted(self) -> list[Places]:
-        """The fields that are read."""
-        return [*self.fields.values(), *([self.image] if self.wants_image else [])]
 
     @cached_property
     def numbers(self) -> dict[str, NDArray[Any]]:
@@ -109,7 +103,6 @@ def read_columns(
         span=_span([*fields.values(), *([first] if image else [])] or [none]),
         image=first,
         seek=_place_seeks(index, pictures, [place.size for place in images], shards),
-        wants_image=image,
         fields=fields,
         height=_first_value(index, pictures, "height"),
         width=_first_value(index, pictures, "width"),

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock._core import crc32c_each
 from penstock.errors import CorruptError
 from penstock.formats.pread import open_regular, pread_into
 from penstock.pack.stored import CHANGED, describe_short, retry_stale
@@ -34,8 +33,8 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The bytes of a run in memory, the seek tables of its rows, and why some rows are lost: their files could not
-    be read, or have other bytes than those that were indexed. The bytes of a lost row are undefined."""
+    """The bytes of a run in memory, the seek tables of its rows, and why the files of some rows could not be read.
+    The bytes of such a row are undefined."""
 
     data: NDArray[np.uint8]
     seeks: SeekTables
@@ -52,16 +51,10 @@ _RESTORE = "`penstock verify` lists what is damaged; restore the file, or pack o
 
 
 class Layout:
-    """Runs of a dataset, or of several one after the other, and where in its run each row lies.
+    """Runs of a dataset, or of several one after the other, and where in its run each row lies."""
 
-    With `verify`, the bytes of each row are compared with their checksums when they are read.
-    """
-
-    def __init__(
-        self, columns: Columns, parts: Sequence[Part], run_bytes: int, *, verify: bool = True
-    ) -> None:
+    def __init__(self, columns: Columns, parts: Sequence[Part], run_bytes: int) -> None:
         self.columns = columns
-        self._verify = verify
         self._parts = list(parts)
         self._starts = np.array([part.start for part in parts])
         self.runs = self._cut(run_bytes)
@@ -125,8 +118,6 @@ class Layout:
             memory, lost = self._read_files(part, run, take)
         else:
             memory, lost = self._read_stretch(part, run, take), dict[int, str]()
-        if self._verify:
-            self._find_changed(part, run, memory, lost)
         seek, rows = self.columns.seek, slice(start, stop)
         seeks = NO_TABLES
         if part.seek is not None:
@@ -175,21 +166,9 @@ class Layout:
             raise CorruptError(f"{path}: {reason}")
         return memory
 
-    def _find_changed(
-        self, part: Part, run: int, memory: NDArray[np.uint8], lost: dict[int, str]
-    ) -> None:
-        """Add the rows whose bytes do not have their checksum to `lost`."""
-        start, stop = int(self.runs[run]), int(self.runs[run + 1])
-        kept = np.ones(stop - start, np.bool_)
-        kept[[row - start for row in lost]] = False
-        begins = self.places[start:stop] - self.columns.span.offset[start:stop]
-        for field in self.columns.wanted:
-            rows = np.flatnonzero(kept & (field.size[start:stop] > 0))
-            found = np.zeros(len(rows), np.uint32)
-            offsets = begins[rows] + field.offset[start:stop][rows]
-            crc32c_each(memory, offsets, field.size[start:stop][rows], found)
-            for row in rows[found != field.checksum[start:stop][rows]].tolist():
-                lost[start + row] = f"{CHANGED}; {_OPEN_AGAIN if part.loose else _RESTORE}"
+    def describe_changed(self, row: int) -> str:
+        """Say that the bytes of a row do not have their checksum, and what to do."""
+        return f"{CHANGED}; {_OPEN_AGAIN if self.part_of(row).loose else _RESTORE}"
 
 
 def _fill_from(

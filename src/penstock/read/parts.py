@@ -150,7 +150,6 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
         span=_join_spans([part.span for part in parts]),
         image=_join([part.image for part in parts]),
         seek=_join_spans([part.seek for part in parts]),
-        wants_image=first.wants_image,
         fields={name: _join([part.fields[name] for part in parts]) for name in first.fields},
         height=np.concatenate([part.height for part in parts]),
         width=np.concatenate([part.width for part in parts]),

@@ -32,6 +32,7 @@ def render_batch(
     window: Window | None = None,
     flips: ArrayLike | None = None,
     seeks: Sequence[Data] | Arena | None = None,
+    checksums: ArrayLike | None = None,
     color: Color | None = None,
     output: Output = BYTES,
     resample: Resample = "bilinear",
@@ -49,6 +50,7 @@ def render_batch(
     size: (height, width) of all results. With `window`, they are parts of larger pictures.
     seeks: tables of `build_seek`, empty ones allowed; they change the speed, never the result
         (of an image that was damaged since, the pixels may differ).
+    checksums: uint32[B], the CRC-32C of each encoded image; one that has another is `Status.CHANGED`.
     depth16: what becomes of the levels of grey images with 16 bits per pixel: `clip` leaves those up to 255 and makes
         all others white, as Pillow and so torchvision do; `scale` maps 0 to 65,535 to 0 to 255.
     out: where to write, C-contiguous, of the shape and dtype of `output`; made if not given.
@@ -59,7 +61,7 @@ def render_batch(
     GIL is released. May be called from several threads at once, and after a fork.
     """
     request = _check_request(
-        images, boxes, size, window, flips, seeks, color, output, resample, depth16, out
+        images, boxes, size, window, flips, seeks, checksums, color, output, resample, depth16, out
     )
     threads = _check_threads(threads)
     request.core.render(threads)
@@ -75,6 +77,7 @@ def begin_batch(
     window: Window | None = None,
     flips: ArrayLike | None = None,
     seeks: Sequence[Data] | Arena | None = None,
+    checksums: ArrayLike | None = None,
     color: Color | None = None,
     output: Output = BYTES,
     resample: Resample = "bilinear",
@@ -94,7 +97,7 @@ def begin_batch(
     is finished in the process that began it.
     """
     request = _check_request(
-        images, boxes, size, window, flips, seeks, color, output, resample, depth16, out
+        images, boxes, size, window, flips, seeks, checksums, color, output, resample, depth16, out
     )
     return Rendering(request, _check_threads(threads), request.core.begin(crew))
 
@@ -122,6 +125,7 @@ class _Request:
 
     images: Inputs
     seeks: Inputs | None
+    checksums: NDArray[np.uint32] | None
     boxes: NDArray[np.int32]
     windows: NDArray[np.int32] | None
     flips: NDArray[np.bool_] | None
@@ -137,6 +141,7 @@ class _Request:
         return _core.Request(
             images=self.images.buffers,
             image_spans=self.images.spans,
+            checksums=self.checksums,
             seeks=None if self.seeks is None else self.seeks.buffers,
             seek_spans=None if self.seeks is None else self.seeks.spans,
             boxes=self.boxes,
@@ -178,6 +183,7 @@ class _Request:
         return _Request(
             images=Inputs([np.ascontiguousarray(pixels)]),
             seeks=None,
+            checksums=None,
             boxes=self.boxes[rows],
             windows=None if self.windows is None else self.windows[rows],
             flips=None if self.flips is None else self.flips[rows],
@@ -197,6 +203,7 @@ def _check_request(
     window: Window | None,
     flips: ArrayLike | None,
     seeks: Sequence[Data] | Arena | None,
+    checksums: ArrayLike | None,
     color: Color | None,
     output: Output,
     resample: Resample,
@@ -208,6 +215,7 @@ def _check_request(
     return _Request(
         images=Inputs.of(images, count, "images"),
         seeks=None if seeks is None else Inputs.of(seeks, count, "seeks"),
+        checksums=None if checksums is None else _check_checksums(checksums, count),
         boxes=boxes,
         windows=None if window is None else window.rows(count),
         flips=None if flips is None else _check_flips(flips, count),
@@ -242,6 +250,13 @@ def _check_flips(flips: ArrayLike, count: int) -> NDArray[np.bool_]:
     array = np.ascontiguousarray(flips, np.bool_)
     if array.shape != (count,):
         raise ValueError(f"flips must be one truth value a box, [{count}], not {array.shape}")
+    return array
+
+
+def _check_checksums(checksums: ArrayLike, count: int) -> NDArray[np.uint32]:
+    array = np.ascontiguousarray(checksums, np.uint32)
+    if array.shape != (count,):
+        raise ValueError(f"checksums must be one a box, [{count}], not {array.shape}")
     return array
 
 

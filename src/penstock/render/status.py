@@ -14,6 +14,7 @@ class Status(IntEnum):
     CORRUPT = 3
     BAD_BOX = 4
     TOO_LARGE = 5
+    CHANGED = 6
 
 
 # Pillow is the judge: it decodes what the core does not know, and some of what the core calls damaged.
@@ -26,6 +27,7 @@ _MESSAGES = {
     Status.CORRUPT: "the data is no image, or contradicts itself",
     Status.BAD_BOX: "the box does not lie inside the picture",
     Status.TOO_LARGE: "the picture claims more pixels than the limit allows",
+    Status.CHANGED: "the data does not have its CRC-32C",
 }
 
 

@@ -83,11 +83,10 @@ class Epochs:
         shuffle: bool,
         window: int | str | None,
         weights: Weights,
-        verify: bool = True,
     ) -> None:
         self.table = _read_table(source, fields)
         self.sampling = Sampling(source, self.table, weights, seed)
-        self.seed, self._verify = seed, verify
+        self.seed = seed
         self._choices = shuffle, window
         self._layouts: dict[bool, Layout] = {}
         self._kept: tuple[int, Split, EpochPlan] | None = None
@@ -117,9 +116,7 @@ class Epochs:
         if anywhere not in self._layouts:
             columns = self.table.columns
             run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=self.sampling.share)
-            self._layouts[anywhere] = Layout(
-                columns, self.table.parts, run_bytes, verify=self._verify
-            )
+            self._layouts[anywhere] = Layout(columns, self.table.parts, run_bytes)
         return self._layouts[anywhere]
 
     def __len__(self) -> int:

@@ -128,10 +128,9 @@ class Loader:
             shuffle=shuffle,
             window=window,
             weights=weights,
-            verify=verify,
         )
         self._pipeline = Pipeline(None)
-        self._depth16 = check_depth16(depth16)
+        self._depth16, self._verify = check_depth16(depth16), verify
         if IMAGE in self.fields:
             check_no_masks(self.dataset)
             columns, subset = self._epochs.table.columns, self._epochs.sampling.subset
@@ -379,6 +378,7 @@ class Loader:
             counters=self._counters,
             memory=self._memory,
             depth16=self._depth16,
+            verify=self._verify,
         )
 
     def _make_memory(self) -> LoaderMemory:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock._core import crc32c
 from penstock.errors import DecodeError
 from penstock.plan import StepPlan
 from penstock.read.columns import ABSENT, NO_LABEL
@@ -30,11 +31,15 @@ _DAMAGED = "it did not decode when it was indexed"
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A step, the runs it needs, and its images where they lie; `drawn` is None if none are rendered."""
+    """A step, the runs it needs, and its images where they lie; `drawn` is None if none are rendered.
+
+    `lost` says of rows why their bytes are not there, or are not those that were indexed.
+    """
 
     number: int
     step: StepPlan
     runs: dict[int, Run]
+    lost: dict[int, str]
     images: Arena | None = None
     seeks: Arena | None = None
     drawn: Drawn | None = None
@@ -73,6 +78,8 @@ class Renderer:
     counters: Counters
     memory: LoaderMemory
     depth16: Depth16 = "clip"
+    verify: bool = True
+    """Whether samples whose bytes do not have their checksum are bad samples."""
 
     def draw(self, steps: Sequence[StepPlan]) -> list[Drawn | None]:
         """Boxes and all else that is random in some steps; None for each if no image is rendered."""
@@ -90,11 +97,28 @@ class Renderer:
         self, number: int, step: StepPlan, drawn: Drawn | None, runs: dict[int, Run]
     ) -> Prepared:
         """A step whose runs are in memory, with all that `render` needs."""
+        lost = {row: reason for run in runs.values() for row, reason in run.lost.items()}
+        if self.verify:
+            self._find_changed(step.rows, runs, lost, image=drawn is None)
         if IMAGE not in self.fields:
-            return Prepared(number, step, runs)
+            return Prepared(number, step, runs, lost)
         images = self._gather_images(step.rows, runs)
         seeks = None if drawn is None else self._gather_seeks(step.rows, runs)
-        return Prepared(number, step, runs, images, seeks, drawn)
+        return Prepared(number, step, runs, lost, images, seeks, drawn)
+
+    def _find_changed(
+        self, rows: NDArray[np.int64], runs: dict[int, Run], lost: dict[int, str], *, image: bool
+    ) -> None:
+        """Add the rows of which a field does not have its checksum to `lost`; the core checks images that it renders."""
+        columns = self.layout.columns
+        fields = [columns.fields[name] for name in self.fields if name in columns.fields]
+        fields += [columns.image] if image and IMAGE in self.fields else []
+        for field in fields:
+            data = self._gather(rows, field.offset[rows], field.size[rows], runs)
+            found = np.array([crc32c(item) for item in data], np.uint32)
+            expected = np.where(data.sizes > 0, field.checksum[rows], 0)
+            for row in rows[found != expected].tolist():
+                lost.setdefault(row, self.layout.describe_changed(row))
 
     @cached_property
     def _crew(self) -> Crew:
@@ -122,6 +146,9 @@ class Renderer:
             window=drawn.window,
             flips=drawn.flips,
             seeks=prepared.seeks,
+            checksums=self.layout.columns.image.checksum[prepared.step.rows]
+            if self.verify
+            else None,
             color=drawn.color,
             output=output,
             resample=self.recipe.resample,
@@ -140,7 +167,7 @@ class Renderer:
         step, runs = prepared.step, prepared.runs
         images: Any = None
         errors: list[tuple[str, str]] = []
-        bad = self._find_lost(step, runs, errors)
+        bad = self._find_lost(step, prepared.lost, errors)
         if rendered is not None:
             images, status = rendered
             self._find_undecoded(step, status, bad, errors)
@@ -165,11 +192,10 @@ class Renderer:
         )
 
     def _find_lost(
-        self, step: StepPlan, runs: dict[int, Run], errors: list[tuple[str, str]]
+        self, step: StepPlan, lost: dict[int, str], errors: list[tuple[str, str]]
     ) -> NDArray[np.bool_]:
-        """Which entries could not be read, reported in `errors`."""
+        """Return which entries are lost, reported in `errors`."""
         bad = np.zeros(len(step.rows), np.bool_)
-        lost = {row: reason for run in runs.values() for row, reason in run.lost.items()}
         if lost:
             bad = np.isin(step.rows, list(lost))
             rows = step.rows[bad & step.valid].tolist()
@@ -191,7 +217,9 @@ class Renderer:
         bad |= failed
 
     def _describe(self, status: int, row: int) -> str:
-        """Why an image was not rendered."""
+        """Say why an image was not rendered."""
+        if status == Status.CHANGED:
+            return self.layout.describe_changed(row)
         if status == Status.BAD_BOX:
             width, height = self.layout.columns.width[row], self.layout.columns.height[row]
             return (
