@@ -485,6 +485,8 @@ def test_empty_text_goes_over_the_wire_as_it_is() -> None:
         received = decode_item(encode_item(value))
         assert received == value and type(received) is type(value)
     assert decode_item([b'["a","<U0",[2]]', b""]).tolist() == ["", ""]
+    with pytest.raises(ValueError, match="of nothing"):
+        decode_item([b'["a","<U0",[1000000,1000000]]', b""])
     with pytest.raises(ValueError, match="<U0 in 4 bytes"):
         decode_item([b'["s","<U0","61000000"]'])
 

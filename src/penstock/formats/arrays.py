@@ -12,6 +12,7 @@ import numpy as np
 from penstock.errors import SourceError
 
 _CODE = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f(?:2|4|8|16)|c(?:8|16|32)|[SU][0-9]{1,6})")
+_MAX_EMPTY = 1 << 24
 _MAX_DIMENSIONS = 32
 
 
@@ -35,8 +36,10 @@ def build_array(
         raise SourceError(
             f"an array of shape {tuple(sizes)!r:.80} and type {dtype.str} in {len(data)} bytes"
         )
-    if not data:
-        return np.zeros(sizes, dtype)  # of empty text there may be many
+    if not data:  # of empty text there may be many, and NumPy takes memory for one character each
+        if math.prod(sizes) > _MAX_EMPTY:
+            raise SourceError(f"an array of shape {tuple(sizes)!r:.80} of nothing")
+        return np.zeros(sizes, dtype)
     return np.frombuffer(data, dtype).reshape(sizes, order="F" if fortran else "C")
 
 
