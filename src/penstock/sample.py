@@ -33,7 +33,12 @@ def is_image_field(name: str) -> bool:
 
 
 def find_mask_word(name: str) -> str | None:
-    """Return the word in the name of a field that says it holds masks: `mask` of `mask.png`; None if there is none."""
+    """Return the word in the name of a field that says it holds masks: `mask` of `mask.png`; None if there is none.
+
+    JPEGs are not taken for masks: their values are not kept.
+    """
+    if name.endswith("jpg"):
+        return None
     words = re.split(r"[._ -]", name.lower())[:-1]
     return next((word for word in words if word in _MASK_WORDS), None)
 

@@ -27,6 +27,8 @@ from penstock.formats.header import ImageHeader, describe_deep, read_header
         (encode(20, 31, format="BMP"), ImageHeader("bmp", 20, 31)),
         (encode_deep(np.zeros((20, 31))), ImageHeader("png-16", 20, 31)),
         (encode_deep(np.zeros((20, 31)), "TIFF"), ImageHeader("tiff-16", 20, 31)),
+        (encode_deep(np.zeros((20, 31)), "PPM"), ImageHeader("ppm-16", 20, 31)),
+        (encode(20, 31, format="TIFF", mode="I"), ImageHeader("tiff", 20, 31)),
     ],
 )
 def test_kind_height_and_width_come_from_the_header(data: bytes, expected: ImageHeader) -> None:

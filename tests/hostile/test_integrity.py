@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from formats.making import write_tar
 from images import encode
 from penstock.errors import CorruptError, DecodeError
 from penstock.pack.index import encode_index
@@ -103,6 +104,17 @@ def test_other_fields_that_are_loaded_are_checked_too(packed: Path) -> None:
         penstock.open_dataset(packed)[4]
 
 
+def test_a_changed_field_of_a_sample_without_images_is_named(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"0.json": b"{}", "1.json": b"[1]"})
+    penstock.index_dataset(tmp_path)
+    offset = penstock.open_dataset(tmp_path).index["json.offset"][1].as_py()
+    flip_bit(tmp_path / "a.tar", 8 * offset)
+    with pytest.raises(DecodeError, match="'1' in .*a.tar: json: its bytes are not .*CRC-32C"):
+        list(penstock.Loader(tmp_path, 2, fields=("json",)))
+    (batch,) = penstock.Loader(tmp_path, 2, fields=("json",), on_error="skip")
+    assert batch[0] == [b"{}"] and "CRC-32C" in batch.errors[0][1]
+
+
 def test_an_image_file_that_changed_after_it_was_indexed_is_a_bad_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,9 +135,19 @@ def test_frames_of_a_video_have_a_checksum_each(shared: Path, tmp_path: Path) ->
         assert row["mjpg.frame_crc32c"] == [crc32c(frame) for frame in sample.split_frames()]
 
 
-def forge(packed: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+def test_a_frame_without_its_checksum_is_a_problem(shared: Path, tmp_path: Path) -> None:
+    penstock.index_dataset(shared / "fixtures" / "gulp", out=tmp_path)
+    assert penstock.verify_dataset(tmp_path) == []
+    shard = penstock.open_dataset(tmp_path).manifest.shards[0]
+    forge(tmp_path, zero_frame_sums, shard.index.file)
+    assert "do not have their CRC-32C" in str(penstock.verify_dataset(tmp_path)[0])
+
+
+def forge(
+    packed: Path, change: Callable[[pa.Table], pa.Table], name: str = "shard-000000.arrow"
+) -> None:
     """Change the index, and hash it as whoever lies can: the manifest agrees."""
-    path = packed / "shard-000000.arrow"
+    path = packed / name
     with pa.OSFile(str(path)) as file:
         table = pa.ipc.open_file(file).read_all()
     content = encode_index(change(table))
@@ -149,6 +171,13 @@ def replace(column: str, value: object) -> Callable[[pa.Table], pa.Table]:
         return table.set_column(table.column_names.index(column), column, array)
 
     return change
+
+
+def zero_frame_sums(table: pa.Table) -> pa.Table:
+    column = "mjpg.frame_crc32c"
+    values = [[0] * len(sums) for sums in table[column].to_pylist()]
+    array = pa.array(values, table.schema.field(column).type)
+    return table.set_column(table.column_names.index(column), column, array)
 
 
 def rename_field(name: str) -> Callable[[pa.Table], pa.Table]:
@@ -175,8 +204,9 @@ def rename_field(name: str) -> Callable[[pa.Table], pa.Table]:
             (replace(f"jpg.{name}", None), "only some of offset, size and CRC")
             for name in ("offset", "size", "crc32c")
         ],
-        (replace("jpg.seek", -1), "negative size"),
-        (replace("jpg.seek", 1 << 30), "bytes of seek tables, the manifest says"),
+        (replace("jpg.seek", -1), "a seek table of jpg is larger than its image"),
+        (replace("jpg.seek", 1 << 30), "a seek table of jpg is larger than its image"),
+        (replace("jpg.seek", 1), "bytes of seek tables, the manifest says"),
     ],
 )
 def test_names_nulls_and_sizes_are_checked_when_an_index_is_read(
@@ -235,6 +265,19 @@ def test_a_pipe_in_place_of_an_indexed_image_is_a_bad_sample(tmp_path: Path) -> 
         load(tmp_path / "index")
     (problem,) = penstock.verify_dataset(tmp_path / "index")
     assert problem.key == "class1/002" and "not a regular file" in problem.reason
+
+
+def test_seek_tables_beyond_their_file_take_no_memory(packed: Path) -> None:
+    expected = load(packed)
+    sizes = penstock.open_dataset(packed).index["jpg.size"].to_pylist()
+    forge(packed, lambda table: table.set_column(
+        table.column_names.index("jpg.seek"), "jpg.seek", pa.array(sizes, pa.int32())
+    ))  # fmt: skip
+    manifest = json.loads((packed / "penstock.json").read_text())
+    manifest["shards"][0]["seek"]["bytes"] = sum(sizes)
+    manifest["sha256"] = find_checksum(manifest)
+    (packed / "penstock.json").write_text(json.dumps(manifest))
+    assert load(packed) == expected
 
 
 @pytest.mark.parametrize("loose", [True, False], ids=["image folder", "tar"])

@@ -387,3 +387,13 @@ def test_a_disk_that_fills_up_with_the_manifest_leaves_nothing(
     with pytest.raises(PackError, match="No space"):
         penstock.index_dataset(tmp_path / "a.tar", out=tmp_path / "out", on_error="skip")
     assert not (tmp_path / "out").exists()
+
+
+def test_indexing_again_without_seek_tables_removes_the_old_ones(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"0.jpg": encode(300, 400)})
+    penstock.index_dataset(tmp_path)
+    assert (tmp_path / "a.seek").exists()
+    (tmp_path / "penstock.json").unlink()
+    write_tar(tmp_path / "a.tar", {"0.jpg": encode(8, 8)})
+    penstock.index_dataset(tmp_path)
+    assert not (tmp_path / "a.seek").exists() and penstock.verify_dataset(tmp_path) == []

@@ -133,3 +133,14 @@ def test_a_part_of_a_batch_knows_its_samples() -> None:
 def test_a_batch_of_a_loader_has_nothing_lost(packed: Path) -> None:
     batch = next(iter(Loader(packed, 4, fields=("label",))))
     assert [hasattr(batch, name) for name in ABOUT] == [True] * len(ABOUT)
+
+
+def test_what_the_user_sets_on_a_batch_moves_with_it() -> None:
+    flags, rows = np.ones(1, np.bool_), np.zeros(1, np.int64)
+    batch = Batch((rows,), valid=flags, rows=rows, draws=rows, step=3)
+    batch.note = 1  # type: ignore[attr-defined]
+    for moved in (batch.to("cpu"), batch.replace(()), pickle.loads(pickle.dumps(batch))):
+        assert moved.note == 1 and moved.step == batch.step
+    rebuilt = Batch(tuple(batch))
+    rebuilt.valid = batch.valid
+    assert rebuilt.to("cpu").valid is batch.valid

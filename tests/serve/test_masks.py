@@ -51,7 +51,17 @@ def test_a_mask_that_is_the_only_image_is_refused(tmp_path: Path) -> None:
         Loader(dataset, 1)
     with pytest.raises(ValueError, match="its name says 'mask'"):
         Loader(penstock.Mixture([dataset], [1]), 1)
+    with pytest.raises(ValueError, match=r"bytes with fields=\('mask.png', ...\)"):
+        Loader(dataset, 1)
     assert len(list(Loader(dataset, 1, fields=("mask.png",)))) == 1
+
+
+def test_a_jpeg_is_no_mask_whatever_its_name(tmp_path: Path) -> None:
+    dataset = make_dataset(tmp_path, {"gt.jpg": encode(8, 10), "lq.jpg": encode(8, 8)})
+    ((images, _),) = Loader(dataset.choose_image("gt.jpg"), 1)
+    assert images.shape == (1, 8, 10, 3)
+    with pytest.raises(ValueError, match="has several images"):
+        Loader(dataset, 1)
 
 
 def test_a_mask_is_not_taken_for_the_picture_beside_another_image(tmp_path: Path) -> None:
@@ -73,6 +83,22 @@ def test_a_mask_by_mode_is_refused_if_it_was_chosen_beside_a_picture(
     assert len(list(Loader(alone, 1))) == 1, "pictures may have a palette"
 
 
+def test_a_mode_is_that_of_the_first_image_that_can_be_read(tmp_path: Path) -> None:
+    members = {f"{i}.jpg": encode(8, 8) for i in range(4)}
+    members["0.thumb.png"] = b"no image"
+    members |= {f"{i}.thumb.png": encode(8, 8, format="PNG") for i in (1, 2)}
+    write_tar(tmp_path / "a.tar", dict(sorted(members.items())))
+    penstock.index_dataset(tmp_path)
+    dataset = penstock.open_dataset(tmp_path).choose_image("thumb.png")
+    tar = bytearray((tmp_path / "a.tar").read_bytes())
+    row = dataset.index.to_pylist()[1]
+    tar[row["jpg.offset"] + 9] ^= 1  # of no concern
+    tar[row["thumb.png.offset"] + 9] ^= 1
+    (tmp_path / "a.tar").write_bytes(tar)
+    loader = Loader(dataset, 4, fields=("image",), on_error="skip")
+    assert [batch.rows.tolist() for batch in loader] == [[2]]
+
+
 LEVELS = np.arange(64).reshape(8, 8) * 1040
 
 
@@ -84,6 +110,9 @@ def test_16_bits_are_warned_of_once_and_scaled_on_request(
         loader = Loader(dataset, 1)
         (clipped, _), (again, _) = *loader, *loader
     assert caplog.text.count("1 image has 16 bits per pixel") == 1
+    caplog.clear()
+    Loader(dataset[:0], 1)
+    assert not caplog.records, "none is wanted"
     assert np.array_equal(clipped[0, :, :, 0], LEVELS.clip(0, 255))
     assert np.array_equal(clipped, again)
     caplog.clear()

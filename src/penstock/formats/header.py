@@ -11,9 +11,15 @@ from PIL import Image, UnidentifiedImageError
 from penstock.errors import SourceError
 from penstock.formats.pillow import blame_image
 
-DEEP_MODES = frozenset({"I;16", "I;16L", "I;16B", "I"})
-"""Pillow's modes of grey images with more than 8 bits, which `convert("RGB")` clips at 255."""
 _DEEP = "-16"
+
+
+def is_deep(image: Image.Image) -> bool:
+    """Return whether an image is grey with 16 bits per pixel, which `convert("RGB")` clips at 255.
+
+    Mode `I` has 32 bits, but only 16 are used of PNG and PGM files.
+    """
+    return image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
 
 
 class ImageHeader(NamedTuple):
@@ -52,7 +58,7 @@ def read_header(data: bytes) -> ImageHeader:
         try:
             with Image.open(io.BytesIO(data)) as image:
                 kind = (image.format or "unknown").lower()
-                deep = _DEEP if image.mode in DEEP_MODES else ""
+                deep = _DEEP if is_deep(image) else ""
                 return ImageHeader(kind + deep, image.height, image.width)
         except UnidentifiedImageError:
             raise SourceError(f"not an image: no known format begins with {data[:8]!r}") from None

@@ -93,7 +93,7 @@ class IndexBuilder:
                 values["seek"] = len(seek)
                 self._seeks.append((row, name, seek))
             else:
-                sums = None if frames is None else _sum_frames(data, frames)
+                sums = None if frames is None else sum_frames(data, frames)
                 values |= {"frames": frames, "frame_crc32c": sums}
             self.kinds[kind] = self.kinds.get(kind, 0) + 1
         columns = self._fields.setdefault(name, {attribute: [] for attribute in values})
@@ -128,7 +128,8 @@ class IndexBuilder:
         return {column.name: column.type for column in self._columns}
 
 
-def _sum_frames(data: bytes, frames: Sequence[int]) -> list[int]:
+def sum_frames(data: bytes, frames: Sequence[int]) -> list[int]:
+    """Return the CRC-32C of each frame of a video."""
     sizes = np.array(frames, np.int64)
     sums = np.zeros(len(sizes), np.uint32)
     crc32c_each(data, np.cumsum(sizes) - sizes, sizes, sums)

@@ -230,9 +230,11 @@ def _check_frames(path: Path, table: pa.Table, field: str) -> None:
 def _check_seeks(path: Path, table: pa.Table, size: int) -> None:
     """Raise CorruptError unless the seek tables of all rows are as long as their file."""
     fields = [field for field in field_names(table.schema) if is_image_field(field)]
-    lengths = [_read_numbers(table[f"{field}.seek"]) for field in fields]
-    if any((length < 0).any() for length in lengths):
-        raise CorruptError(f"{path}: a seek table has a negative size")
-    total = sum(int(length.sum(dtype=np.int64)) for length in lengths)
+    total = 0
+    for field in fields:
+        lengths, sizes = (_read_numbers(table[f"{field}.{name}"]) for name in ("seek", "size"))
+        if (lengths < 0).any() or (lengths > sizes).any():
+            raise CorruptError(f"{path}: a seek table of {field} is larger than its image")
+        total += int(lengths.sum(dtype=np.int64))
     if total != size:
         raise CorruptError(f"{path}: {total} bytes of seek tables, the manifest says {size}")

@@ -28,6 +28,7 @@ class Target:
 
     folder: Path
     _written: list[tuple[Path, Path]] = field(default_factory=list)  # (temporary name, name)
+    _outdated: list[Path] = field(default_factory=list)  # seek tables of an older index
     _files: list[Path] = field(default_factory=list)
     _folders: list[Path] = field(default_factory=list)
 
@@ -40,6 +41,8 @@ class Target:
         is_ours = is_index(old)
         self.make_folder(old.parent)
         encoded = encode_shard(index, stem, data)
+        if is_ours and encoded.result.record.seek is None:
+            self._outdated.append(old.with_suffix(".seek"))
         for name, content in encoded.files.items():
             path = self.folder / name
             if path.exists() and not is_ours:
@@ -66,6 +69,8 @@ class Target:
         for folder in {path.parent for path in names}:
             _clear_left(folder)
             sync_folder(folder)
+        for path in self._outdated:
+            path.unlink(missing_ok=True)
         write_rejected(self.folder, rejected)
         write_manifest(manifest, manifest_path)
 

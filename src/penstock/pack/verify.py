@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from penstock.errors import CorruptError
 from penstock.formats.pread import open_regular
-from penstock.pack.index import FILE, KEY, field_names
+from penstock.pack.index import FILE, KEY, field_names, sum_frames
 from penstock.pack.index_reading import read_index
 from penstock.pack.manifest import FileRecord, ShardRecord, read_manifest, record_file
 from penstock.pack.parts import run_parts, while_wanted
 from penstock.pack.progress import ProgressCounter, Watcher
 from penstock.pack.stored import read_stored
+from penstock.sample import is_video_field
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -98,14 +99,18 @@ def check_file(folder: Path, record: FileRecord) -> Iterator[Problem]:
 
 
 def _check_field(root: Path, shard: str, table: pa.Table, field: str) -> Iterator[Problem]:
-    columns = (KEY, FILE, f"{field}.offset", f"{field}.size", f"{field}.crc32c")
+    names = ["offset", "size", "crc32c"]
+    names += ["frames", "frame_crc32c"] if is_video_field(field) else []
+    columns = (KEY, FILE, *(f"{field}.{name}" for name in names))
     rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
     with _OpenFile(root) as opened:
-        for key, file, offset, size, expected in while_wanted(rows):
+        for key, file, offset, size, expected, *frames in while_wanted(rows):
             if offset is None:
                 continue
             try:
-                read_stored(opened.get(file), offset, size, expected)
+                data = read_stored(opened.get(file), offset, size, expected)
+                if frames and frames[0] is not None and sum_frames(data, frames[0]) != frames[1]:
+                    raise CorruptError("its frames do not have their CRC-32C")
             except FileNotFoundError:
                 yield Problem(shard, f"{field}: the file is missing", key, offset)
             except OSError as error:

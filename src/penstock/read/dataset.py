@@ -161,6 +161,11 @@ class Dataset(Sequence[Sample]):
         key: str = self._read_row(row)[KEY][0].as_py()
         return key
 
+    def read_field(self, row: int, field: str) -> bytes:
+        """Return one field of a row of the whole. Raises CorruptError as reading a sample does."""
+        (values,) = self._read_row(row).to_pylist()
+        return self._read_checked([field], values)[field]
+
     def list_fields(self, row: int) -> list[str]:
         """The fields that a row of the whole has."""
         table = self._read_row(row)
@@ -191,14 +196,17 @@ class Dataset(Sequence[Sample]):
         (values,) = row.to_pylist()
         fields = field_names(row.schema)
         present = [f for f in fields if values[f"{f}.offset"] is not None]
-        try:
-            data = retry_stale(lambda: self._read_fields(present, values))
-        except OSError as error:
-            path = self._root / values[FILE]
-            raise CorruptError(f"{path}: {error.strerror}, for sample {values[KEY]!r}") from None
+        data = self._read_checked(present, values)
         columns = {name: values[name] for name in user_columns(row.schema)}
         frames = {f: values[f"{f}.frames"] for f in data if values.get(f"{f}.frames") is not None}
         return Sample(values[KEY], data, values[LABEL], columns, frames=frames)
+
+    def _read_checked(self, fields: list[str], values: dict[str, Any]) -> dict[str, bytes]:
+        try:
+            return retry_stale(lambda: self._read_fields(fields, values))
+        except OSError as error:
+            path = self._root / values[FILE]
+            raise CorruptError(f"{path}: {error.strerror}, for sample {values[KEY]!r}") from None
 
     def _read_fields(self, fields: list[str], values: dict[str, Any]) -> dict[str, bytes]:
         path, key = self._root / values[FILE], values[KEY]

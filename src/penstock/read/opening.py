@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -197,11 +198,16 @@ def _is_current(target: Path, original: _Original) -> bool:
         manifest = read_manifest(target)
         damage = find_damaged(target, manifest) or _find_changed(target, manifest)
         if damage is not None:
-            _log.warning("%s: the kept index is damaged and is made again: %s", target, damage)
+            _warn_of_damage(target, damage)
             return False
     except (CorruptError, OSError):  # OSError: of another user, or removed meanwhile
         return False
     return not original.can_read(manifest.recipe.get("unread", []))
+
+
+@lru_cache(maxsize=64)  # it is looked at before and under the lock
+def _warn_of_damage(target: Path, damage: str) -> None:
+    _log.warning("%s: the kept index is damaged and is made again: %s", target, damage)
 
 
 def _find_changed(target: Path, manifest: Manifest) -> str | None:

@@ -50,7 +50,7 @@ class Table:
             self.keys += digest_keys(index) + "".join(chosen).encode()
             if pictures != images:
                 self.pictures.update(pictures)
-            self.kinds += _count_kinds(index, pictures)
+            self.kinds += _count_kinds(index, pictures, dataset.rows)
             self.parts += _parts_of(dataset, start)
             columns.append(_read(dataset, index, pictures, fields, image))
         self.columns = _concatenate(datasets, columns)
@@ -78,10 +78,12 @@ class Table:
         return self._datasets[number], row - int(self.bounds[number])
 
 
-def _count_kinds(index: pa.Table, pictures: Sequence[str]) -> Counter[str]:
+def _count_kinds(index: pa.Table, pictures: Sequence[str], rows: np.ndarray | None) -> Counter[str]:
     kinds: Counter[str] = Counter()
     for name in pictures:
-        for entry in index[f"{name}.kind"].value_counts().to_pylist():
+        column = index[f"{name}.kind"]
+        column = column if rows is None else column.take(pa.array(rows))
+        for entry in column.value_counts().to_pylist():
             if entry["values"] is not None:
                 kinds[entry["values"]] += entry["counts"]
     return kinds

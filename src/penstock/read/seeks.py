@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.formats.pread import open_regular
+from penstock.formats.pread import open_regular, pread_all
 from penstock.pack.stored import retry_stale
 
 _log = logging.getLogger("penstock")
@@ -55,7 +55,9 @@ def read_seeks(path: Path, start: int, stop: int) -> SeekTables:
 def _pread(path: Path, offset: int, size: int) -> bytes:
     fd = open_regular(path)
     try:
-        return os.pread(fd, size, offset)
+        if os.fstat(fd).st_size < offset + size:  # before memory is taken
+            return b""
+        return pread_all(fd, size, offset)
     finally:
         os.close(fd)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
 
-from penstock.formats.header import DEEP_MODES
+from penstock.formats.header import is_deep
 from penstock.render.options import BYTES, Depth16, Output, round_to_bfloat16, scale_levels
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _ENHANCERS = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color
 def decode(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
     """Return uint8[H, W, 3] of any image that Pillow reads. Raises what Pillow raises."""
     with Image.open(io.BytesIO(data)) as image:
-        if depth16 == "scale" and image.mode in DEEP_MODES:
+        if depth16 == "scale" and is_deep(image):
             return _scale_levels16(np.asarray(image))
         return np.asarray(image.convert("RGB"))
 

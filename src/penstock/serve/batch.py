@@ -100,7 +100,10 @@ class Batch(tuple[Any, ...]):
 
 
 def _rebuild(values: tuple[Any, ...], about: dict[str, Any]) -> Batch:
-    return Batch(values, **about)
+    """Return a batch of other values that knows the same, also what the user set on it."""
+    batch = Batch(values)
+    vars(batch).update(about)
+    return batch
 
 
 def map_nested(value: Any, is_wanted: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:

@@ -141,12 +141,12 @@ class Epochs:
     def read_state(self, state: Mapping[str, Any]) -> Position:
         """The position of a state; ValueError if it is of another loader."""
         loaded = State.read(state)
+        position = Position(loaded.epoch, loaded.step, world_size=self.split.world_size)
+        _check_equal(asdict(loaded), asdict(replace(self._state(position), lanes=loaded.lanes)))
         if loaded.epoch < 0 or not 0 <= loaded.step <= len(self):
             raise ValueError(
                 f"step {loaded.step} of epoch {loaded.epoch}: an epoch has {len(self)}"
             )
-        position = Position(loaded.epoch, loaded.step, world_size=self.split.world_size)
-        _check_equal(asdict(loaded), asdict(replace(self._state(position), lanes=loaded.lanes)))
         if loaded.step == 0:
             return position
         if loaded.lanes % self.split.world_size:

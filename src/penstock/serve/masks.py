@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 from PIL import Image
 
+from penstock.errors import CorruptError, SourceError
 from penstock.formats.pillow import blame_image
+from penstock.pack.index import DAMAGED
 from penstock.read.dataset import Dataset
 from penstock.read.parts import find_pictures
 from penstock.sample import find_mask_word, is_image_field, picture_fields
 from penstock.serve.sampling import Mixture
 
+_TRIED = 8
 _MODES = {"1": "one bit per pixel", "P": "a palette", "PA": "a palette"}
 
 
@@ -34,19 +37,33 @@ def check_no_masks(source: Dataset | Mixture) -> None:
 
 
 def _find_mode(dataset: Dataset, field: str) -> str | None:
-    """Return what in the mode of the first image of a field says mask, if anything does."""
-    valid = dataset.index[f"{field}.offset"].is_valid().to_numpy()
-    if not valid.any():
-        return None
-    data = dataset[int(valid.argmax())][field]
-    with blame_image("does not decode"), Image.open(io.BytesIO(data)) as image:
-        mode = _MODES.get(image.mode)
-    return None if mode is None else f"its pixels are numbers: it has {mode}"
+    """Return what in the mode of an image of a field says mask, if anything does.
+
+    The first images that can be read decide; where none can, nobody can tell.
+    """
+    kinds = dataset.index[f"{field}.kind"].to_pylist()
+    rows = [i for i, kind in enumerate(kinds) if kind not in (None, DAMAGED)][:_TRIED]
+    for i in rows:
+        row = i if dataset.rows is None else int(dataset.rows[i])
+        try:
+            data = dataset.read_field(row, field)
+            with blame_image("does not decode"), Image.open(io.BytesIO(data)) as image:
+                mode = _MODES.get(image.mode)
+        except (CorruptError, SourceError):
+            continue
+        return None if mode is None else f"its pixels are numbers: it has {mode}"
+    return None
 
 
 def _explain(dataset: Dataset, field: str, reason: str, images: Sequence[str]) -> str:
+    others = [name for name in images if find_mask_word(name) is None and name != field]
+    advice = f"load its bytes with fields=({field!r}, ...)"
+    if others:
+        advice = (
+            f"load its bytes beside the image with fields=('image', {field!r}) and decode them in collate_fn, or choose one of "
+            f"{others} with choose_image"
+        )
     return (
         f"{dataset.origin}: {field} cannot be loaded as an image, since it is a mask ({reason}) and resizing would mix its "
-        f"values; load its bytes with fields=('image', {field!r}) and decode them in collate_fn, or choose one of "
-        f"{[name for name in images if name != field]} with choose_image"
+        f"values; {advice}"
     )

@@ -111,14 +111,15 @@ class Renderer:
     ) -> None:
         """Add the rows of which a field does not have its checksum to `lost`; the core checks images that it renders."""
         columns = self.layout.columns
-        fields = [columns.fields[name] for name in self.fields if name in columns.fields]
-        fields += [columns.image] if image and IMAGE in self.fields else []
-        for field in fields:
+        fields = {name: columns.fields[name] for name in self.fields if name in columns.fields}
+        if image and IMAGE in self.fields:
+            fields[IMAGE] = columns.image
+        for name, field in fields.items():
             data = self._gather(rows, field.offset[rows], field.size[rows], runs)
             found = np.array([crc32c(item) for item in data], np.uint32)
             expected = np.where(data.sizes > 0, field.checksum[rows], 0)
             for row in rows[found != expected].tolist():
-                lost.setdefault(row, self.layout.describe_changed(row))
+                lost.setdefault(row, f"{name}: {self.layout.describe_changed(row)}")
 
     @cached_property
     def _crew(self) -> Crew:
@@ -199,7 +200,7 @@ class Renderer:
         if lost:
             bad = np.isin(step.rows, list(lost))
             rows = step.rows[bad & step.valid].tolist()
-            errors.extend(self.report(row, lost[row]) for row in rows)
+            errors.extend(self._report(row, f": {lost[row]}", lost[row]) for row in rows)
         return bad
 
     def _find_undecoded(
@@ -261,15 +262,21 @@ class Renderer:
         return np.searchsorted(list(runs), self.layout.runs_of(rows))
 
     def report(self, row: int, reason: str) -> tuple[str, str]:
-        """Raises, or says with its key, that the image of a row does not decode, or that there is none."""
-        key, image = self.table.name_row(row), self.layout.columns.image
+        """Raise, or return with its key, that the image of a row does not decode, or that there is none."""
+        image = self.layout.columns.image
         absent = None if image.size[row] else self.table.describe_absence(row)
+        if absent is not None:
+            return self._report(row, f" {absent}", absent)
+        return self._report(row, f" at byte {image.offset[row]}: {reason}", reason)
+
+    def _report(self, row: int, what: str, reason: str) -> tuple[str, str]:
+        """Raise what is wrong with a row, or return its key and the reason."""
+        key = self.table.name_row(row)
         if self.on_error == "raise":
-            what = absent or f"at byte {image.offset[row]}: {reason}"
             raise DecodeError(
-                f"{key!r} in {self.layout.path_of(row)} {what}. on_error='skip' or 'substitute' goes on without it."
+                f"{key!r} in {self.layout.path_of(row)}{what}. on_error='skip' or 'substitute' goes on without it."
             )
-        return key, absent or reason
+        return key, reason
 
     def _column(self, name: str, step: StepPlan, runs: dict[int, Run]) -> Any:
         columns = self.layout.columns
