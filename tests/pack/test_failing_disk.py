@@ -14,6 +14,7 @@ import penstock
 from images import encode
 from penstock.errors import PackError, SourceError
 from penstock.pack.durable import new_place
+from penstock.pack.renumber import read_classes
 from penstock.pack.stream import pack_samples
 from penstock.sample import Sample
 from trees import digests, full_at, make_folder, write_images
@@ -186,3 +187,28 @@ def _make_second(out: Path, first: Path) -> None:
     with new_place(out) as place:
         hidden.rename(place)
         place.mkdir()
+
+
+def test_a_destination_that_cannot_be_made_is_not_said_to_be_resumed(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "in", 1, 1)
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(PackError, match="Not a directory.*; choose another destination"):
+        penstock.pack_dataset(source, tmp_path / "file" / "out")
+
+
+@pytest.mark.parametrize("name", ["rejected.jsonl", ".packing/shard-000000.json", "classes"])
+def test_a_pipe_among_what_a_packer_reads_does_not_hang_it(tmp_path: Path, name: str) -> None:
+    source, out = make_folder(tmp_path / "in", 1, 1), tmp_path / "out"
+    if name == "rejected.jsonl":
+        penstock.pack_dataset(source, out)
+    (out / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(out / name)
+    if name == "rejected.jsonl":
+        with pytest.raises(SourceError, match="rejected.jsonl: not a regular file"):
+            penstock.pack_dataset(source, out)
+    elif name == "classes":
+        with pytest.raises(SourceError, match="classes: not a regular file"):
+            read_classes(out / name)
+    else:
+        penstock.pack_dataset(source, out)
+        assert penstock.verify_dataset(out) == []

@@ -397,3 +397,19 @@ def test_indexing_again_without_seek_tables_removes_the_old_ones(tmp_path: Path)
     write_tar(tmp_path / "a.tar", {"0.jpg": encode(8, 8)})
     penstock.index_dataset(tmp_path)
     assert not (tmp_path / "a.seek").exists() and penstock.verify_dataset(tmp_path) == []
+
+
+def test_image_files_that_are_too_large_are_rejected_as_when_they_are_packed(
+    tmp_path: Path,
+) -> None:
+    for name, side in (("a", 8), ("b", 64)):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / "0.jpg").write_bytes(encode(side, side))
+    limits = {"max_file_size": len(encode(8, 8))}
+    out = tmp_path / "out"
+    with pytest.raises(SourceError, match=r"b/0.jpg: \d+ bytes are more than .*\(1 of 2 cannot"):
+        penstock.index_dataset(tmp_path / "in", out=out, **limits)
+    assert not out.exists()
+    penstock.index_dataset(tmp_path / "in", out=out, on_error="skip", **limits)
+    assert [sample.key for sample in penstock.open_dataset(out)] == ["a/0"]
+    assert "bytes are more than" in (out / "rejected.jsonl").read_text()

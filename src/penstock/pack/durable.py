@@ -12,6 +12,16 @@ from pathlib import Path
 
 from penstock.errors import PackError
 
+_ELSEWHERE = "choose another destination, or remove what is in the way"
+_ADVICE = {
+    errno.ENAMETOOLONG: "choose a shorter path",
+    errno.ENOTDIR: _ELSEWHERE,
+    errno.EISDIR: _ELSEWHERE,
+    errno.EACCES: "choose a destination that you may write to",
+    errno.EPERM: "choose a destination that you may write to",
+    errno.EROFS: "choose a destination that can be written to",
+}
+"""What to do about errors that the same command would meet again."""
 _FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -52,8 +62,8 @@ def as_pack_error(doing: str, advice: str, below: Path | None = None) -> Iterato
     except OSError as error:
         if below is not None and not str(error.filename).startswith(str(below)):
             raise
-        if error.errno == errno.ENAMETOOLONG:
-            advice = "choose a shorter path"
+        if error.errno in _ADVICE:
+            advice = _ADVICE[error.errno]
         raise PackError(f"{doing} stopped: {error}; {advice}") from error
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock.errors import SourceError
 from penstock.formats.files import MISSING, ImageFiles
+from penstock.formats.limits import check_size
 from penstock.pack.describe import describe_image
 from penstock.pack.index import IndexBuilder, check_file_names
 from penstock.pack.index_folder import open_index_folder
@@ -23,19 +24,20 @@ _ROWS = 4096  # of an index file: what one thread does at a time
 def index_files(
     source: ImageFiles, folder: Path, *, on_error: str = "raise", watcher: Watcher | None = None
 ) -> Manifest:
-    """Writes index and manifest of the files into a folder. Damaged images are marked there.
+    """Write index and manifest of the files into a folder. Damaged images are marked there.
 
-    Files that a listing names and that are not there make it fail, or are left out with on_error="skip".
-    The manifest's recipe has the names of those that could not be read this time.
+    Files that a listing names and that are not there, and files that are too large to be read, make it fail, or
+    are left out with on_error="skip". The manifest's recipe has the names of those that could not be read this time.
     """
     check_file_names(source.names)
-    root, missing = source.root, source.missing
-    if missing and (on_error == "raise" or len(missing) == len(source.names)):
-        raise SourceError(
-            f"{root / missing[0]}: no such file ({len(missing)} of {len(source.names)} are missing)"
-        )
-    if missing:
-        source = source.take(np.flatnonzero(source.mtimes != MISSING).tolist())
+    root, rejected = source.root, _find_rejected(source)
+    if rejected and (on_error == "raise" or len(rejected) == len(source.names)):
+        row, reason = next(iter(rejected.items()))
+        share = f"{len(rejected)} of {len(source.names)} cannot be indexed"
+        raise SourceError(f"{root / source.names[row]}: {reason} ({share})")
+    left_out = [(source.names[row], reason) for row, reason in rejected.items()]
+    if rejected:
+        source = source.take([row for row in range(len(source.names)) if row not in rejected])
     unread: list[str] = []
     progress = ProgressCounter(len(source.names), int(source.sizes.sum()), watcher)
     with open_index_folder(folder) as target:
@@ -56,8 +58,21 @@ def index_files(
             recipe={"unread": sorted(unread)} if unread else None,
         )
         manifest = replace(manifest, bytes=int(source.sizes.sum()))
-        target.publish(manifest, [(name, f"no such file below {root}") for name in missing])
+        target.publish(manifest, left_out)
     return manifest
+
+
+def _find_rejected(source: ImageFiles) -> dict[int, str]:
+    """Return the rows of files that are not there or too large, and why they are rejected."""
+    rejected = dict.fromkeys(
+        np.flatnonzero(source.mtimes == MISSING).tolist(), f"no such file below {source.root}"
+    )
+    for row in np.flatnonzero(source.sizes > source.max_file_size).tolist():
+        try:
+            check_size(int(source.sizes[row]), source.max_file_size)
+        except SourceError as error:
+            rejected[row] = str(error)
+    return dict(sorted(rejected.items()))
 
 
 def _add_file(index: IndexBuilder, source: ImageFiles, row: int) -> bool:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from penstock.formats.limits import blame_file, read_file
 from penstock.formats.names import printable
 from penstock.pack.durable import write_durable
 
@@ -40,5 +41,7 @@ def read_rejected(folder: Path) -> list[tuple[str, str]]:
     path = folder / NAME
     if not path.exists():
         return []
-    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    with blame_file(path):
+        lines = read_file(path).decode("utf-8").split("\n")
+    entries = [json.loads(line) for line in lines if line]
     return [(entry["name"], entry["reason"]) for entry in entries]

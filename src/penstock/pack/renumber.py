@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.errors import SourceError
+from penstock.formats.limits import blame_file, read_file
 from penstock.pack.manifest import read_manifest
 from penstock.sample import Sample
 
@@ -20,7 +21,8 @@ def read_classes(path: Path) -> list[str]:
         classes = list(read_manifest(path).classes or ())
     else:
         try:
-            classes = path.read_text("utf-8").splitlines()
+            with blame_file(path):
+                classes = read_file(path).decode("utf-8").splitlines()
         except UnicodeDecodeError as error:
             raise SourceError(f"{path}: is no text in UTF-8 with a class a line: {error}") from None
     if not classes:

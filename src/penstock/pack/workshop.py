@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import PackError
+from penstock.errors import PackError, SourceError
+from penstock.formats.limits import read_file
 from penstock.formats.unfinished import PACKING
 from penstock.pack.durable import sync_folder, write_durable
 from penstock.pack.locking import lock_exclusive, take_lock
@@ -108,11 +109,11 @@ def _check_destination(destination: Path) -> None:
 def load_finished(workshop: Path, number: int, plan: str) -> Finished | None:
     """The record of a shard, if it was made by the same `plan` and its files are there."""
     try:
-        content = json.loads((workshop / _record_name(number)).read_bytes())
+        content = json.loads(read_file(workshop / _record_name(number)))
         if content["plan"] != plan:
             return None
         finished = _parse_finished(content)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, SourceError, ValueError, KeyError, TypeError):
         return None
     if finished.result is None:
         return finished
