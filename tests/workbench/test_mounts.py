@@ -47,7 +47,8 @@ def test_names_are_read_with_their_spaces() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "ceph", "gpfs", "glusterfs"],
+    ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "ceph", "gpfs", "glusterfs"]
+    + ["fuse.gcsfuse", "fuse.blobfuse2", "wekafs"],
 )
 def test_these_come_over_a_network(kind: str) -> None:
     mount = find_mount(f"1 0 0:1 / / rw - {kind} what rw", PurePosixPath("/x"))

@@ -7,29 +7,35 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 NETWORK = frozenset(
-    {
+    [
         "afs",
         "beegfs",
         "ceph",
         "cifs",
-        "fuse.ceph",
-        "fuse.gcsfuse",
-        "fuse.glusterfs",
-        "fuse.juicefs",
-        "fuse.mount-s3",
-        "fuse.rclone",
-        "fuse.s3fs",
-        "fuse.sshfs",
         "glusterfs",
         "gpfs",
         "lustre",
         "nfs",
         "nfs4",
-        "smb3",
-        "smbfs",
-    }
+        "orangefs",
+        "panfs",
+    ]
+    + ["smb3", "smbfs", "wekafs"]
 )
-"""File systems whose bytes come over a network."""
+"""File systems whose bytes come over a network. So do those of most programs behind `fuse.`"""
+_LOCAL_FUSE = frozenset(
+    [
+        "bindfs",
+        "encfs",
+        "fuse-overlayfs",
+        "gocryptfs",
+        "gvfsd-fuse",
+        "lxcfs",
+        "mergerfs",
+        "ntfs-3g",
+        "portal",
+    ]
+)
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -43,7 +49,8 @@ class Mount:
 
     @property
     def is_network(self) -> bool:
-        return self.kind in NETWORK
+        program = self.kind.removeprefix("fuse.")
+        return self.kind in NETWORK or (program != self.kind and program not in _LOCAL_FUSE)
 
 
 def find_mount(mountinfo: str, path: PurePath) -> Mount | None:
