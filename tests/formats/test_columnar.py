@@ -220,10 +220,26 @@ def test_a_path_never_leads_out_of_the_folder_of_its_table(table: Path) -> None:
     paths = ["here.jpg", "../secret.jpg", str(outside), "link.jpg", "note.txt", "gone.jpg"]
     source = open_rows(table, [{"bytes": None, "path": path} for path in paths])
     assert source.read(0)["jpg"] == photos(1)[0]
-    reasons = ("not lie below", "not lie below", "leads out of", "suffix", "is not a file below")
+    reasons = (
+        "not lie below",
+        "is an absolute path",
+        "leads out of",
+        "suffix",
+        "is not a file below",
+    )
     for i, reason in enumerate(reasons, 1):
         with pytest.raises(SourceError, match=f"only the path .*{reason}"):
             source.read(i)
+
+
+def test_an_absolute_path_is_refused_as_such_even_of_a_file_beside_the_table(table: Path) -> None:
+    image = table.parent / "0.jpg"
+    image.write_bytes(photos(1)[0])
+    said = (
+        f"which is an absolute path: paths are relative to the folder of the table, {table.parent}"
+    )
+    with pytest.raises(SourceError, match=said):
+        open_rows(table, [{"bytes": None, "path": str(image)}])
 
 
 def test_a_table_of_nothing_but_paths_to_elsewhere_is_one_error(table: Path) -> None:

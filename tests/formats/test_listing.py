@@ -387,8 +387,10 @@ def test_mistakes_in_named_columns_are_named(
 
 
 def test_columns_are_of_listings_alone(flat: Path) -> None:
-    with pytest.raises(ValueError, match="path_column are of a listing; format is 'folder'"):
-        open_source(flat, format="folder", path_column="id")
+    for columns in (["path_column"], ["path_column", "label_column"]):
+        said = f"^{' and '.join(columns)} cannot be combined with format='folder': only a listing"
+        with pytest.raises(ValueError, match=said):
+            open_source(flat, format="folder", **dict.fromkeys(columns, "id"))
     with pytest.raises(SourceError, match="no listing"):
         open_source(flat, path_column="id")
 

@@ -38,6 +38,8 @@ def check_beside(path: object, places: Sequence[tuple[Path, str]]) -> None:
 
 def _find_problem(folder: Path, name: str) -> str | None:
     """Return why a path is not read; None if it is an image below the folder, links followed."""
+    if os.path.isabs(name):
+        return f"is an absolute path: paths are relative to the folder of the table, {folder}"
     if not is_below(name):
         return f"does not lie below {folder}"
     if not is_image_name(name):
