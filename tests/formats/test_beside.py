@@ -17,6 +17,8 @@ from penstock.formats.detect import open_source
 from penstock.formats.source import Source
 from penstock.pack.progress import Progress
 
+LATER = 1 << 61  # nanoseconds, in the year 2043
+
 
 def open_rows(path: Path, rows: list[object]) -> Source:
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -101,8 +103,7 @@ def write_files(table: Path, count: int, *, padding: int = 0) -> list[object]:
 
 def test_rows_with_only_a_path_have_size_and_time_of_their_file(table: Path) -> None:
     rows = write_files(table, 3)
-    later = 1 << 61  # in the year 2043
-    os.utime(table.parent / "0.jpg", ns=(later, later))
+    os.utime(table.parent / "0.jpg", ns=(LATER, LATER))
     os.utime(table.parent / "1.jpg", ns=(1, 1))
     embedded: object = {"bytes": photos(1)[0], "path": "2.jpg"}  # and a file of that name
     gone: object = {"bytes": None, "path": "gone.jpg"}
@@ -110,7 +111,7 @@ def test_rows_with_only_a_path_have_size_and_time_of_their_file(table: Path) -> 
     sizes = [(table.parent / f"{i}.jpg").stat().st_size for i in range(2)]
     own = table.stat().st_mtime_ns
     assert source.sizes[[0, 1, 3]].tolist() == [*sizes, 0]
-    assert source.mtimes.tolist() == [later, own, own, own, own]
+    assert source.mtimes.tolist() == [LATER, own, own, own, own]
     assert source.sizes.dtype == source.mtimes.dtype == "int64"
     assert source.read(0).key == "a/000000"
 
@@ -173,5 +174,6 @@ def test_a_file_beside_a_table_that_changed_is_read_again_when_packing_is_resume
     changed = bytearray((table.parent / "1.jpg").read_bytes())
     changed[-1] = 1
     (table.parent / "1.jpg").write_bytes(changed)
+    os.utime(table.parent / "1.jpg", ns=(LATER, LATER))  # clocks may be coarse
     assert pack_dataset(table, out, shard_size=1, order="source").resumed == 2
     assert [sample["jpg"] == changed for sample in open_dataset(out)] == [False, True, False, False]
