@@ -91,10 +91,12 @@ def test_a_loader_says_how_to_take_such_folders_for_classes(tmp_path: Path) -> N
     assert open_dataset(tmp_path / "out").classes == ["test", "train"]
 
 
-def test_a_split_alone_that_holds_the_classes_is_none(tmp_path: Path) -> None:
-    root = write_images(tmp_path, "train/a/0.jpg", "train/b/0.jpg")
+@pytest.mark.parametrize("classes", [["cat"], ["cat", "dog"]])
+def test_a_split_alone_that_holds_the_classes_is_none(tmp_path: Path, classes: list[str]) -> None:
+    root = write_images(tmp_path, *(f"train/{name}/0.jpg" for name in classes))
     with pytest.raises(SourceError, match=f"holds the classes: take {root / 'train'}, or"):
         find_format(root)
+    assert open_source(root / "train").classes == classes
     assert open_source(root, format="folder").classes == ["train"]
 
 
@@ -104,7 +106,7 @@ def test_a_split_alone_that_holds_the_classes_is_none(tmp_path: Path) -> None:
         (("train2017/0.jpg", "annotations/instances_train2017.json"), ["train2017"]),
         (("val2017/0.jpg", "annotations/x.json", "labels/val2017/0.txt"), ["val2017"]),
         (("train/0.jpg",), ["train"]),
-        (("train/a/0.jpg",), ["train"]),
+        (("train/images/0.jpg",), ["train"]),
         (("train/0.jpg", "empty/readme"), ["empty", "train"]),
     ],
 )
@@ -115,6 +117,12 @@ def test_a_split_alone_is_not_taken_for_a_class(
     split = names[0].partition("/")[0]
     refuses(root, f"{split} looks like a split, and not .*take {root / split}, .*listing.*folder")
     assert open_source(root, format="folder").classes == classes
+
+
+def test_a_split_of_images_beside_folders_is_not_said_to_have_no_labels(tmp_path: Path) -> None:
+    root = write_images(tmp_path, "train/a/0.jpg", "train/1.jpg")
+    refuses(root, f"train looks like a split, and not like a class: take {root / 'train'}, or")
+    assert open_source(root / "train").classes == ["a"]
 
 
 def test_a_folder_of_annotations_is_no_empty_class(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from penstock.errors import PenstockError, SourceChangedError, SourceError
 from penstock.formats.arrow_files import open_arrow
 from penstock.formats.detect import open_source
 from penstock.formats.parquet import open_parquet
-from penstock.formats.source import Source
 from penstock.formats.webdataset import open_webdataset
 from penstock.sample import is_image_field
 
@@ -183,62 +182,11 @@ def test_a_path_without_bytes_and_a_null_are_errors(tmp_path: Path) -> None:
             source.read(i)
 
 
-def open_rows(path: Path, rows: list[object]) -> Source:
-    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    table = pa.table({"image": pa.array(rows, kind)})
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-    else:
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-    return open_source(path)
-
-
 @pytest.fixture(params=["a.parquet", "a.arrow"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     folder = tmp_path / "hf"
     folder.mkdir()
     return folder / request.param
-
-
-def test_rows_with_only_a_path_are_files_beside_the_table(table: Path) -> None:
-    one, two, three = photos(3)
-    (table.parent / "images").mkdir()
-    (table.parent / "images/1.jpg").write_bytes(one)
-    (table.parent / "2.jpg").write_bytes(two)
-    rows: list[object] = [{"bytes": None, "path": "images/1.jpg"}, {"bytes": None, "path": "2.jpg"}]
-    source = open_rows(table, [*rows, {"bytes": three, "path": "3.jpg"}])
-    assert [source.read(i)["jpg"] for i in range(3)] == [one, two, three]
-
-
-def test_a_path_never_leads_out_of_the_folder_of_its_table(table: Path) -> None:
-    outside = table.parent.parent / "secret.jpg"
-    outside.write_bytes(photos(1)[0])
-    (table.parent / "note.txt").write_bytes(photos(1)[0])
-    (table.parent / "link.jpg").symlink_to(outside)
-    (table.parent / "here.jpg").write_bytes(photos(1)[0])
-    paths = ["here.jpg", "../secret.jpg", str(outside), "link.jpg", "note.txt", "gone.jpg"]
-    source = open_rows(table, [{"bytes": None, "path": path} for path in paths])
-    assert source.read(0)["jpg"] == photos(1)[0]
-    reasons = ("not lie below", "not lie below", "leads out of", "suffix", "is not a file below")
-    for i, reason in enumerate(reasons, 1):
-        with pytest.raises(SourceError, match=f"only the path .*{reason}"):
-            source.read(i)
-
-
-def test_a_table_of_nothing_but_paths_to_elsewhere_is_one_error(table: Path) -> None:
-    rows: list[object] = [{"bytes": None, "path": f"/home/ann/.cache/{i}.jpg"} for i in range(20)]
-    with pytest.raises(
-        SourceError, match=r"only paths, such as '/home/ann/.*/0\.jpg', which .*put"
-    ):
-        open_rows(table, rows)
-
-
-def test_a_file_beside_a_table_is_bounded_too(table: Path) -> None:
-    (table.parent / "1.jpg").write_bytes(photos(1)[0] + bytes(10_000))
-    open_rows(table, [{"bytes": None, "path": "1.jpg"}])
-    with pytest.raises(SourceError, match="more than 10000"):
-        open_source(table, max_file_size=10_000).read(0)
 
 
 def test_damaged_files_are_errors_that_name_them(tmp_path: Path) -> None:

@@ -81,16 +81,39 @@ def test_classes_beside_the_tars_they_came_in_are_an_image_folder(tmp_path: Path
     assert find_format(tmp_path)[0] == "folder"
 
 
-@pytest.mark.parametrize("data", ["shard-0.tar", "n01.tar", "extra.tar.zst", "x.lmdb", "x.parquet"])
-def test_data_beside_folders_of_images_are_not_guessed_at(tmp_path: Path, data: str) -> None:
+@pytest.mark.parametrize(
+    ("data", "way"),
+    [
+        ("shard-0.tar", "--format webdataset"),
+        ("n01.tar", "--format webdataset"),
+        ("extra.tar.zst", "--format webdataset"),
+        ("x.lmdb", "the path .*/x.lmdb"),
+        ("x.parquet", "--format parquet"),
+    ],
+)
+def test_data_beside_folders_of_images_are_not_guessed_at(
+    tmp_path: Path, data: str, way: str
+) -> None:
     for name in [f"empty{k:02d}" for k in range(10)] + ["n02/deep/er"]:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "n02/deep/er/a.jpg").write_bytes(photos(1)[0])
     assert find_format(tmp_path)[0] == "folder"
     (tmp_path / data).touch()
-    with pytest.raises(SourceError, match=f"both {data} and folders .*--format folder"):
+    with pytest.raises(
+        SourceError, match=f"both {data} and folders .* with {way} or --format folder$"
+    ):
         open_source(tmp_path)
     assert len(open_source(tmp_path, format="folder").names) == 1
+
+
+def test_a_table_beside_a_container_of_images_is_not_said_to_be_an_image_folder(
+    tmp_path: Path,
+) -> None:
+    write_images(tmp_path, "images/0.jpg")
+    write_parquet(tmp_path / "train.parquet", photos(2))
+    with pytest.raises(SourceError, match=r"both train.parquet and .* with --format parquet$"):
+        open_source(tmp_path)
+    assert len(open_source(tmp_path, format="parquet").names) == 2
 
 
 def test_an_image_folder_is_found_without_walking_through_all_of_it(

@@ -101,7 +101,12 @@ def test_frames_that_lie_apart_are_packed_but_not_indexed(shared: Path) -> None:
         ({"a": 0, "A": 0, "b": 1}, ["a | A", "b"]),
         ({"a": 5, "b": 5}, [f"no-class-{k}" for k in range(5)] + ["a | b"]),
         ({"a": 0, "b": (1 << 31) - 1}, None),
-        ({"a": 1, "b": 2, "no-class-0": 3}, None),
+        ({"a": 1, "b": 2, "no-class-0": 3}, ["no-class-0_", "a", "b", "no-class-0"]),
+        (
+            {"a": 1, "b": 2, "no-class-0_": 3, "no-class-0": 4},
+            ["no-class-0__", "a", "b", "no-class-0_", "no-class-0"],
+        ),
+        ({"a": 0, "b": 0, "a | b": 1}, ["a | b_", "a | b"]),
     ],
 )
 def test_class_names_have_the_numbers_of_their_labels(

@@ -336,6 +336,36 @@ def test_ids_may_be_numbers(flat: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("ids", "others"),
+    [(["1.50", "2.50"], ["1.5", "2.5"]), (["0e5", "1e5"], ["0.0", "100000.0"]), (["1", "2.0"], ["1.0"])],
+)  # fmt: skip
+def test_ids_in_a_csv_are_the_text_that_is_written(
+    flat: Path, ids: list[str], others: list[str]
+) -> None:
+    for name in (*ids, *others):
+        (flat / f"{name}.jpg").write_bytes(encode(8, 8))
+    (flat / "list.csv").write_text("id,x\n" + "".join(f"{name},{name}\n" for name in ids))
+    source = open_listing(flat / "list.csv", path_column="id")
+    assert list(source.names) == [f"{name}.jpg" for name in ids]
+    assert [row["x"] for row in source.rows] == [float(name) for name in ids]
+
+
+def test_ids_in_json_lines_are_text_or_integers(flat: Path) -> None:
+    for name in ("0", "1", "007"):
+        (flat / f"{name}.jpg").write_bytes(encode(8, 8))
+    (flat / "list.jsonl").write_text('{"id": 0}\n{"id": 1}\n{"id": "007"}\n')
+    source = open_listing(flat / "list.jsonl", path_column="id")
+    assert list(source.names) == ["0.jpg", "1.jpg", "007.jpg"]
+
+
+@pytest.mark.parametrize("value", ["2.0", "1e5", "true", "[1]"])
+def test_other_ids_in_json_lines_are_errors_that_name_the_row(flat: Path, value: str) -> None:
+    (flat / "list.jsonl").write_text(f'{{"id": 0}}\n{{"id": {value}}}\n')
+    with pytest.raises(SourceError, match=r"row 2: the path .* is neither text nor an integer; wr"):
+        open_listing(flat / "list.jsonl", path_column="id")
+
+
+@pytest.mark.parametrize(
     ("text", "options", "reason"),
     [
         ("id,label\na,1\n", {"path_column": "x"}, r"no column 'x' among \['id', 'label'\].*--path-"),
@@ -357,8 +387,10 @@ def test_mistakes_in_named_columns_are_named(
 
 
 def test_columns_are_of_listings_alone(flat: Path) -> None:
-    with pytest.raises(ValueError, match="path_column are of a listing; format is 'folder'"):
-        open_source(flat, format="folder", path_column="id")
+    for columns in (["path_column"], ["path_column", "label_column"]):
+        said = f"^{' and '.join(columns)} cannot be combined with format='folder': only a listing"
+        with pytest.raises(ValueError, match=said):
+            open_source(flat, format="folder", **dict.fromkeys(columns, "id"))
     with pytest.raises(SourceError, match="no listing"):
         open_source(flat, path_column="id")
 

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,14 @@ import pyarrow.compute as pc
 
 from penstock.errors import SourceChangedError, SourceError
 from penstock.formats.arrow_unpacked import measure_unpacked
-from penstock.formats.beside import check_beside
+from penstock.formats.beside import add_files, check_beside, find_beside
 from penstock.formats.columnar import (
+    Layout,
     RowSource,
     find_layout,
     find_path_column,
+    list_path_columns,
+    list_paths,
     name_rows,
     number_labels,
 )
@@ -89,19 +93,38 @@ def open_arrow(path: str | os.PathLike[str]) -> ArrowSource:
         _check_paths(path, files[0].parent, table[paths])
     names, keys = name_rows(None if paths is None else table[paths], stems)
     size = sum(state[1] for state in states) // table.num_rows + 1
-    mtimes = np.repeat([state[2] for state in states], [t.num_rows for t in tables])
+    parts = [_measure_rows(*pair, layout, size) for pair in zip(states, tables, strict=True)]
     return ArrowSource(
         layout=layout,
         states=states,
         ends=np.cumsum([part.num_rows for part in tables]),
         table=table,
-        sizes=np.full(len(names), size, np.int64),
-        mtimes=np.asarray(mtimes, np.int64),
+        sizes=np.concatenate([sizes for sizes, _ in parts]),
+        mtimes=np.concatenate([mtimes for _, mtimes in parts]),
         names=names,
         keys=keys,
         labels=labels,
         classes=classes,
     )
+
+
+def _measure_rows(
+    state: tuple[Path, int, int], table: pa.Table, layout: Layout, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sizes and mtimes of a file's rows, which take `size` bytes on average unless they have only a path."""
+    path, _, mtime = state
+    found = [
+        find_beside(path.parent, list_paths(table[name]), partial(_find_nulls, table[name]))
+        for name in list_path_columns(table.schema, layout)
+    ]
+    sizes = np.full(table.num_rows, size, np.int64)
+    mtimes = np.full(table.num_rows, mtime, np.int64)
+    return add_files(sizes, mtimes, found, len(layout.images))
+
+
+def _find_nulls(images: pa.ChunkedArray) -> np.ndarray:
+    nulls: np.ndarray = pc.is_null(pc.struct_field(images, "bytes")).to_numpy()
+    return nulls
 
 
 def _check_paths(path: Path, folder: Path, images: pa.ChunkedArray) -> None:

@@ -3,13 +3,89 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from penstock.errors import SourceError
 from penstock.formats.files import is_image_name
 from penstock.formats.limits import blame_file, read_file
 from penstock.formats.names import is_below
+
+
+class Beside(NamedTuple):
+    """Which rows of an image column have only a path, and sizes and mtimes of their files; 0 where one is missing."""
+
+    rows: np.ndarray
+    sizes: np.ndarray
+    mtimes: np.ndarray
+
+
+def find_beside(
+    folder: Path, names: Sequence[str | None], find_nulls: Callable[[], np.ndarray]
+) -> Beside:
+    """Return the files of an image column's rows.
+
+    Args:
+        folder: The folder of the table.
+        names: The path in each row.
+        find_nulls: Returns whether the bytes in each row are null. It may have to read the whole column, so that
+            it is only called if some path is that of a file.
+    """
+    states = np.array(_stat_files(folder, names), np.int64).reshape(-1, 2)
+    rows = np.array([bool(name) for name in names], bool)
+    rows &= find_nulls() if states.any() else False
+    return Beside(rows, np.where(rows, states[:, 0], 0), np.where(rows, states[:, 1], 0))
+
+
+def add_files(
+    sizes: np.ndarray, mtimes: np.ndarray, found: Sequence[Beside], images: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sizes and mtimes of rows by those of their table and of the files of its `images` columns.
+
+    A row without any bytes in the table has the size of its files alone.
+    """
+    if not found:
+        return sizes, mtimes
+    alone = np.sum([part.rows for part in found], axis=0) == images
+    sizes = np.where(alone, 0, sizes) + np.sum([part.sizes for part in found], axis=0)
+    return sizes, np.max([mtimes, *(part.mtimes for part in found)], axis=0)
+
+
+def _stat_files(folder: Path, names: Sequence[str | None]) -> list[tuple[int, int]]:
+    """Return (size, mtime) of each image; (0, 0) if there is none.
+
+    Folders are listed once: paths that are not there, as most are beside embedded bytes, cost no system call each.
+    """
+    folders: dict[str, frozenset[str]] = {}
+    states = []
+    for name in names:
+        parent, _, last = (name or "").rpartition("/")
+        if not name or not is_below(name) or not is_image_name(name):
+            states.append((0, 0))
+            continue
+        if parent not in folders:
+            folders[parent] = _list_names(folder / parent)
+        states.append(_stat_file(folder / name) if last in folders[parent] else (0, 0))
+    return states
+
+
+def _list_names(folder: Path) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()
+
+
+def _stat_file(path: Path) -> tuple[int, int]:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return 0, 0
+    return (info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else (0, 0)
 
 
 def read_beside(folder: Path, name: str, limit: int) -> bytes:
@@ -38,6 +114,8 @@ def check_beside(path: object, places: Sequence[tuple[Path, str]]) -> None:
 
 def _find_problem(folder: Path, name: str) -> str | None:
     """Return why a path is not read; None if it is an image below the folder, links followed."""
+    if os.path.isabs(name):
+        return f"is an absolute path: paths are relative to the folder of the table, {folder}"
     if not is_below(name):
         return f"does not lie below {folder}"
     if not is_image_name(name):

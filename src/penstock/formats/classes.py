@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import SourceError
-from penstock.formats.files import is_image_name
+from penstock.formats.files import is_hidden, is_image_name
 from penstock.formats.folder import ANNOTATIONS, holds_images
 from penstock.formats.names import printable, some_names
 from penstock.formats.splits import find_split
@@ -42,11 +42,16 @@ def check_classes(path: Path, folders: Sequence[str]) -> None:
 
 
 def _refuse_split(path: Path, name: str) -> SourceError:
-    if _holds_classes(path / name):
-        what, without = "a split that holds the classes", ""
-    else:
-        what = "a split, and not like a class"
-        without = ", whose images have no labels unless a listing (--listing) gives them"
+    """Return the error of a lone split, which says what labels its images would have."""
+    entries = list((path / name).iterdir())
+    folders = [entry.name for entry in entries if entry.is_dir() and not is_hidden(entry.name)]
+    labelled = has_classes(path / name, folders)
+    stray = any(is_image_name(entry.name) and entry.is_file() for entry in entries)
+    holds = labelled and not stray
+    what = "a split that holds the classes" if holds else "a split, and not like a class"
+    without = (
+        "" if labelled else ", whose images have no labels unless a listing (--listing) gives them"
+    )
     return SourceError(
         f"{path}: {printable(name)} looks like {what}: take {path / name}{without}, or take it for a class "
         "with --format folder"
@@ -71,14 +76,6 @@ def _rank(name: str) -> tuple[bool, bool, bool]:
     """The first is the likeliest to hold the classes."""
     lower = name.lower()
     return lower not in _IMAGES, lower in ANNOTATIONS, find_split(name) != "train"
-
-
-def _holds_classes(folder: Path) -> bool:
-    """Whether there are folders of images in it, and no image beside them."""
-    entries = list(folder.iterdir())
-    if any(is_image_name(entry.name) and entry.is_file() for entry in entries):
-        return False
-    return sum(entry.is_dir() and holds_images(entry) for entry in entries) > 1
 
 
 def _is_container(name: str) -> bool:

@@ -142,10 +142,22 @@ def _is_struct(kind: pa.DataType) -> bool:
 
 
 def find_path_column(schema: pa.Schema, layout: Layout) -> str | None:
-    """The image column, if it is the only one and has a path beside its bytes."""
-    kind = schema.field(layout.images[0]).type
-    has_paths = pa.types.is_struct(kind) and kind.get_field_index("path") >= 0
-    return layout.images[0] if has_paths and len(layout.images) == 1 else None
+    """Return the image column, if it is the only one and has a path beside its bytes."""
+    columns = list_path_columns(schema, layout)
+    return columns[0] if columns and len(layout.images) == 1 else None
+
+
+def list_path_columns(schema: pa.Schema, layout: Layout) -> list[str]:
+    """Return the image columns that have a path beside their bytes."""
+    kinds = {name: schema.field(name).type for name in layout.images}
+    structs = {name: kind for name, kind in kinds.items() if pa.types.is_struct(kind)}
+    return [name for name, kind in structs.items() if kind.get_field_index("path") >= 0]
+
+
+def list_paths(images: pa.ChunkedArray) -> list[str | None]:
+    """Return the paths of an image column; None where there is none, or it is not text."""
+    paths = pc.struct_field(images, "path").to_pylist()
+    return [path if isinstance(path, str) else None for path in paths]
 
 
 def _is_label(kind: pa.DataType) -> bool:

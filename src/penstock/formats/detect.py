@@ -85,7 +85,10 @@ def open_source(
     given = {"path_column": path_column, "label_column": label_column}
     columns = {name: column for name, column in given.items() if column is not None}
     if columns and format not in (None, "listing"):
-        raise ValueError(f"{' and '.join(columns)} are of a listing; format is {format!r}")
+        raise ValueError(
+            f"{' and '.join(columns)} cannot be combined with format={format!r}: only a listing has named "
+            "columns; use format='listing' or omit it"
+        )
     with limit_file_size(max_file_size), blame_file(path):
         check_finished(path)
         if columns:
@@ -247,10 +250,21 @@ def _check_no_data(path: Path, names: list[str], folders: list[str]) -> None:
     data = [n for n, stem in stems.items() if not {stem, Path(stem).stem} & set(folders)]
     data += [name for name in (*names, *folders) if has_suffix(name, (".lmdb", ".parquet"))]
     if data:
+        ways = [
+            *_list_ways(path, data),
+            *(["--format folder"] if has_classes(path, folders) else []),
+        ]
         raise SourceError(
             f"{path}: both {some_names(data)} and folders of images ({some_names(folders)}); say which to take "
-            "with --format, such as --format folder"
+            f"with {' or '.join(ways)}"
         )
+
+
+def _list_ways(path: Path, data: Sequence[str]) -> list[str]:
+    """Return how to ask for each kind of data: a database is found by its own path alone."""
+    kinds = {"webdataset": is_tar_name, "parquet": lambda name: has_suffix(name, ".parquet")}
+    ways = [f"--format {kind}" for kind, is_kind in kinds.items() if any(map(is_kind, data))]
+    return ways + [f"the path {path / name}" for name in data if has_suffix(name, ".lmdb")]
 
 
 def _look_at_listings(path: Path, names: list[str], folders: list[str]) -> tuple[str, Path] | None:

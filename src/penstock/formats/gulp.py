@@ -4,7 +4,7 @@ A video is one sample with the field `mjpg`, its frames in order. Where every id
 it is a directory of images, with the field `jpg`. Chunks are read in the order of their names, as
 GulpIO reads them; ids must be unique. Labels are numbered by `label2idx.json`; without it, in sorted
 order. A number that no label has is the class `no-class-<k>`; labels that share a number are one class with
-both names (`a | b`). Other entries of an id's metadata become the column `meta`, as JSON.
+both names (`a | b`). Where a label has such a name already, underscores are added. Other entries of an id's metadata become the column `meta`, as JSON.
 
 A frame that points outside its file spoils its video, not the others.
 """
@@ -299,15 +299,26 @@ def _read_labels(root: Path, videos: list[Video]) -> tuple[dict[str, int], list[
 
 
 def _name_classes(numbers: Mapping[str, int]) -> list[str] | None:
-    """Return a name for every number up to the highest; None where there are too many, or not each its own."""
+    """Return a name of its own for every number up to the highest; None where there are too many."""
     count = max(numbers.values(), default=-1) + 1
     if not 0 < count <= max(_MAX_CLASSES, len(numbers)):
         return None
     sharing: list[list[str]] = [[] for _ in range(count)]
     for name, number in numbers.items():
         sharing[number].append(name)
-    classes = [_SHARED.join(names) if names else name_gap(k) for k, names in enumerate(sharing)]
-    return classes if len(set(classes)) == count else None
+    taken = set(numbers)
+    return [
+        names[0] if len(names) == 1 else _add_name(taken, _SHARED.join(names) or name_gap(k))
+        for k, names in enumerate(sharing)
+    ]
+
+
+def _add_name(taken: set[str], name: str) -> str:
+    """Return the name, with underscores behind it if it is taken, and take it."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
 
 
 def name_gap(number: int) -> str:

@@ -47,7 +47,7 @@ def open_listing(
     """
     listing = Path(listing)
     root = Path(root) if root is not None else listing.parent
-    table = _read_table(listing)
+    table = _read_table(listing, PATH_COLUMNS if path_column is None else (path_column,))
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if twice:
         raise SourceError(f"{listing}: the columns {twice} come twice")
@@ -82,14 +82,14 @@ def open_listing(
     )
 
 
-def _read_table(listing: Path) -> pa.Table:
+def _read_table(listing: Path, paths: Sequence[str]) -> pa.Table:
     suffix = listing.suffix.lower()
     if suffix not in SUFFIXES:
         raise SourceError(f"{listing}: a listing is .csv, .tsv, .jsonl or .ndjson")
     try:
         if suffix in (".csv", ".tsv"):
-            return read_csv(listing, "\t" if suffix == ".tsv" else ",")
-        return read_json_lines(listing)
+            return read_csv(listing, "\t" if suffix == ".tsv" else ",", paths)
+        return read_json_lines(listing, paths)
     except FileNotFoundError:
         raise SourceError(f"{listing}: no such file") from None
     except OSError as error:

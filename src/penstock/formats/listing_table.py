@@ -7,6 +7,7 @@ an empty text is null and nothing else is; JSON has types of its own, which are 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +27,28 @@ _LIMIT = 1 << 63
 _MAX_ROW = 16 << 20
 
 
-def read_csv(path: Path, delimiter: str) -> pa.Table:
-    """The table of a CSV file. SourceError if it is damaged or not UTF-8."""
+def read_csv(path: Path, delimiter: str, paths: Sequence[str] = ()) -> pa.Table:
+    """Read the table of a CSV file, in which the first column of `paths` that is there stays text.
+
+    Raises:
+        SourceError: The file is damaged, or not UTF-8.
+    """
     raw = _parse_csv(path, delimiter)
+    path_column = _find_first(paths, raw.column_names)
     columns, wrong = [], []
     for name, column in zip(raw.column_names, raw.columns, strict=True):
         try:
-            columns.append(_find_numbers(column.cast(pa.string())))
+            text = column.cast(pa.string())
+            columns.append(text if name == path_column else _find_numbers(text))
         except pa.ArrowInvalid:
             wrong.append(name)
     if wrong:
         raise SourceError(f"{path}: the columns {wrong} are not all UTF-8; save the file as UTF-8")
     return pa.table(columns, raw.column_names)
+
+
+def _find_first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
+    return next((name for name in wanted if name in names), None)
 
 
 def _parse_csv(path: Path, delimiter: str) -> pa.Table:
@@ -111,8 +122,14 @@ def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
 
 
-def read_json_lines(path: Path) -> pa.Table:
-    """The table of a file with a JSON object a line; what a line does not have is null."""
+def read_json_lines(path: Path, paths: Sequence[str] = ()) -> pa.Table:
+    """Read the table of a file with a JSON object a line; what a line does not have is null.
+
+    The first column of `paths` that is there becomes text.
+
+    Raises:
+        SourceError: The file is damaged, or a column has no type.
+    """
     rows = []
     try:
         with io.TextIOWrapper(io.BytesIO(read_file(path)), encoding="utf-8-sig") as file:
@@ -122,17 +139,29 @@ def read_json_lines(path: Path) -> pa.Table:
     except UnicodeDecodeError:
         raise SourceError(f"{path}: not all UTF-8; save the file as UTF-8") from None
     names = list(dict.fromkeys(name for row in rows for name in row))
+    path_column = _find_first(paths, names)
     columns = []
     for name in names:
         if any("\ud800" <= character <= "\udfff" for character in name):
             raise SourceError(f"{path}: the name {name!r} is not text: it has half a character")
         try:
-            columns.append(pa.array([row.get(name) for row in rows]))
+            values = [row.get(name) for row in rows]
+            columns.append(pa.array(_write_paths(path, values) if name == path_column else values))
         except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
             raise SourceError(
                 f"{path}: the values of {name!r} have no common type: {error!s:.200}"
             ) from None
     return pa.table(columns, names)
+
+
+def _write_paths(path: Path, values: Sequence[object]) -> list[str | None]:
+    """Return paths as text. A float is refused: 2.0 and 2.00 would be the same path."""
+    for row, value in enumerate(values):
+        if value is not None and type(value) not in (str, int):
+            raise SourceError(
+                f"{path}, row {row + 1}: the path {value!r:.80} is neither text nor an integer; write it as text"
+            )
+    return [None if value is None else str(value) for value in values]
 
 
 def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:

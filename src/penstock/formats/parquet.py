@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import SourceChangedError, SourceError
-from penstock.formats.beside import check_beside
+from penstock.formats.beside import add_files, check_beside, find_beside
 from penstock.formats.columnar import (
     Layout,
     RowSource,
     find_layout,
     find_path_column,
+    list_path_columns,
+    list_paths,
     measure_image,
     name_rows,
     number_labels,
@@ -32,7 +35,12 @@ from penstock.formats.columnar import (
 from penstock.formats.data_files import find_files, find_root, find_stems, has_suffix, name_below
 from penstock.formats.folder import walk_files
 from penstock.formats.limits import check_size, current_limit
-from penstock.formats.parquet_columns import open_parquet_file, read_columns, read_rows
+from penstock.formats.parquet_columns import (
+    find_nulls,
+    open_parquet_file,
+    read_columns,
+    read_rows,
+)
 from penstock.formats.spool import Spool
 from penstock.sample import Sample
 
@@ -92,16 +100,17 @@ class _Images:
 class ParquetSource(RowSource):
     """A `Source`: sample `i` is row `i` of all files together."""
 
-    groups: Sequence[tuple[Path, int]]
+    groups: Sequence[tuple[Path, int, int]]
+    """(file, number in it, mtime of the file) of each row group."""
     starts: np.ndarray
     decoded: _Images = field(default_factory=_Images)
 
     def read(self, i: int) -> Sample:
         """The images of a row, and what its other columns say."""
         group = int(np.searchsorted(self.starts, i, side="right")) - 1
-        path, number = self.groups[group]
+        path, number, mtime = self.groups[group]
         try:
-            if os.stat(path).st_mtime_ns != self.mtimes[i]:
+            if os.stat(path).st_mtime_ns != mtime:
                 raise SourceChangedError(f"{path}: changed after it was opened")
             row = i - int(self.starts[group])
             images = self.decoded.read(path, number, row, self.layout.images)
@@ -114,7 +123,7 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
     """The rows of a Parquet file, of those that a pattern names, or of all in a folder and its folders."""
     path = Path(path)
     files = find_files(path, _list_parquet_files, ".parquet files")
-    schema, groups, counts, sizes, mtimes = None, [], [], [], []
+    schema, groups, counts, states = None, [], [], []
     tables, paths, stems = [], [], []
     beside: list[tuple[Path, str]] = []
     layout: Layout | None = None
@@ -123,7 +132,8 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
             with open_parquet_file(file_path) as file:
                 layout, schema = _check_schema(file.schema_arrow, schema, layout)
                 column = find_path_column(file.schema_arrow, layout)
-                wanted = [*layout.small, *([f"{column}.path"] if column else [])]
+                columns = list_path_columns(file.schema_arrow, layout)
+                wanted = [*layout.small, *(f"{name}.path" for name in columns)]
                 table = read_columns(file, wanted, current_limit())
                 tables.append(table.select(layout.small))
                 if column is not None:
@@ -131,13 +141,12 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
                     if not beside and _has_only_paths(file, column):
                         found = pc.struct_field(paths[-1].slice(0, _LOOKED_AT), "path").to_pylist()
                         beside = [(file_path.parent, name) for name in found if name]
-                metadata = file.metadata
+                metadata, mtime = file.metadata, file_path.stat().st_mtime_ns
+                states.append(_measure_rows(file, file_path.parent, mtime, table, layout))
         except (pa.ArrowException, OSError, UnicodeDecodeError, SourceError) as error:
             raise SourceError(f"{file_path}: {error!s:.200}") from None
-        groups += [(file_path, number) for number in range(metadata.num_row_groups)]
+        groups += [(file_path, number, mtime) for number in range(metadata.num_row_groups)]
         counts += [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
-        sizes += [_row_size(metadata.row_group(n)) for n in range(metadata.num_row_groups)]
-        mtimes += [file_path.stat().st_mtime_ns] * metadata.num_row_groups
         stems += [f"{stem}/{row:06d}" for row in range(metadata.num_rows)]
     assert layout is not None
     if not stems:
@@ -152,8 +161,8 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetSource:
         layout=layout,
         groups=groups,
         starts=np.concatenate([[0], np.cumsum(counts)]),
-        sizes=np.repeat(np.array(sizes, np.int64), counts),
-        mtimes=np.repeat(np.array(mtimes, np.int64), counts),
+        sizes=np.concatenate([sizes for sizes, _ in states]),
+        mtimes=np.concatenate([mtimes for _, mtimes in states]),
         names=names,
         keys=keys,
         table=small,
@@ -194,6 +203,24 @@ def _has_only_paths(file: pq.ParquetFile, column: str) -> bool:
         return all(pc.struct_field(b.column(column), "bytes").null_count == len(b) for b in batches)
     except (pa.ArrowException, OSError):
         return False  # an error of its samples, not of all
+
+
+def _measure_rows(
+    file: pq.ParquetFile, folder: Path, mtime: int, table: pa.Table, layout: Layout
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sizes and mtimes of a file's rows: the average of their group, or those of their files in `folder`."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    counts = np.array([group.num_rows for group in groups], np.int64)
+    if (counts < 0).any() or counts.sum() != file.metadata.num_rows:
+        raise SourceError(
+            f"its row groups do not have the {file.metadata.num_rows} rows that it claims"
+        )
+    found = [
+        find_beside(folder, list_paths(table[n]), partial(find_nulls, file, n, current_limit()))
+        for n in list_path_columns(file.schema_arrow, layout)
+    ]
+    sizes = np.repeat(np.array([_row_size(group) for group in groups], np.int64), counts)
+    return add_files(sizes, np.full(len(sizes), mtime, np.int64), found, len(layout.images))
 
 
 def _row_size(group: Any) -> int:

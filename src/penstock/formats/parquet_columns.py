@@ -11,7 +11,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import SourceError
@@ -59,3 +61,18 @@ def read_columns(file: pq.ParquetFile, columns: Sequence[str], limit: int) -> pa
     table = pa.Table.from_batches(batches).combine_chunks()
     table.validate(full=True)  # Arrow does not look at text before
     return table
+
+
+def find_nulls(file: pq.ParquetFile, column: str, limit: int) -> np.ndarray:
+    """Return whether the bytes of each row in an image column are null; those of a damaged row group are not."""
+    parts = []
+    for group in range(file.metadata.num_row_groups):
+        nulls = np.zeros(file.metadata.row_group(group).num_rows, bool)
+        try:
+            batches = read_rows(file, group, [f"{column}.bytes"], limit)
+            found = [pc.is_null(pc.struct_field(b.column(column), "bytes")) for b in batches]
+            nulls[:] = np.concatenate([part.to_numpy(zero_copy_only=False) for part in found])
+        except (pa.ArrowException, OSError, ValueError):
+            pass  # an error of its samples, when they are read
+        parts.append(nulls)
+    return np.concatenate(parts)
