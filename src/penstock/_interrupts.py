@@ -12,6 +12,7 @@ import signal
 import sys
 from types import FrameType
 
+_SOON = 0.01  # seconds
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended."""
 
@@ -42,7 +43,20 @@ def leave_on_interrupt() -> None:
 def raise_on_interrupt() -> None:
     """Let Ctrl-C raise KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _leave:
+        sys.unraisablehook = _interrupt_again
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt_again(ignored: sys.UnraisableHookArgs) -> None:
+    """Raise the Ctrl-C again that came where Python ignores exceptions: in a finalizer, say.
+
+    A timer does that, since here it would be ignored once more.
+    """
+    if isinstance(ignored.exc_value, KeyboardInterrupt):
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, _SOON)
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 leave_on_interrupt()

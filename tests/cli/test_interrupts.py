@@ -112,6 +112,26 @@ def test_an_interrupt_inside_an_exec_of_text_exits_with_130(room: Path) -> None:
     assert run(room, ["-m", "program"], "none") == (130, "penstock: interrupted\n")
 
 
+def test_an_interrupt_inside_a_finalizer_exits_with_130(room: Path) -> None:
+    """Python ignores exceptions there, and would go on."""
+    program = (
+        "import signal, sys, threading\n"
+        "class Finalized:\n"
+        "    def __del__(self):\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "def run():\n"
+        "    Finalized()\n"
+        "    threading.Event().wait(20)\n"
+        "    return 0\n"
+        "from penstock.cli import app\n"
+        "app._run = run\n"
+        "app.main()"
+    )
+    (room / "finalizing").mkdir(exist_ok=True)
+    (room / "finalizing" / "penstock").write_text(program)
+    assert run(room, ["finalizing/penstock"], "none") == (130, "penstock: interrupted\n")
+
+
 def test_an_interrupted_command_cleans_up(room: Path, tmp_path: Path) -> None:
     export = ("export", room / "source", tmp_path / "out", "--to", "folder")
     assert run(room, COMMAND, "write_new", *export) == (130, "penstock: interrupted\n")
