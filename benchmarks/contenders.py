@@ -40,7 +40,7 @@ def repeat(loader: Any) -> Batches:
 
 @cache
 def make_torchvision_steps() -> Callable[[Any], Any]:
-    from penstock.workbench.torchvision_side import import_torchvision
+    from headrace.workbench.torchvision_side import import_torchvision
 
     T = import_torchvision().transforms
     return T.Compose([T.RandomResizedCrop(SIZE), T.RandomHorizontalFlip(), T.PILToTensor()])
@@ -109,13 +109,13 @@ def load_torch(data: Any, shuffle: bool = True) -> Batches:
     return repeat(DataLoader(data, BATCH, shuffle, **options))
 
 
-def run_penstock(source: str, folder: Path) -> Batches:
-    import penstock
-    from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
+def run_headrace(source: str, folder: Path) -> Batches:
+    import headrace
+    from headrace.transforms import RandomHorizontalFlip, RandomResizedCrop
 
     steps = [RandomResizedCrop(SIZE), RandomHorizontalFlip()]
     return repeat(
-        penstock.Loader(folder / source, BATCH, shuffle=True, transform=steps, threads=WORKERS)
+        headrace.Loader(folder / source, BATCH, shuffle=True, transform=steps, threads=WORKERS)
     )
 
 
@@ -191,12 +191,12 @@ def run_gulpio2(folder: Path) -> Batches:
     """Its own reader and decoder (fast and inexact DCT), shuffled by a DataLoader, which it leaves to its users."""
     from gulpio2 import GulpDirectory
 
-    import penstock
+    import headrace
 
     if not (folder / "gulp").exists():
-        source = penstock.open_source(folder / "photos")
+        source = headrace.open_source(folder / "photos")
         samples = (source.read(number) for number in range(len(source.names)))
-        penstock.export_samples(samples, folder / "gulp", to="gulp")
+        headrace.export_samples(samples, folder / "gulp", to="gulp")
     gulp = GulpDirectory(str(folder / "gulp"))
     return load_torch(Photos(list(gulp.merged_meta_dict), lambda name: gulp[name][0][0]))
 
@@ -329,8 +329,8 @@ def run_ffcv(folder: Path) -> Batches:
 
 
 CONTENDERS = {
-    "Penstock, packed": Contender(partial(run_penstock, "packed"), ("penstock",)),
-    "Penstock, image folder": Contender(partial(run_penstock, "photos"), ("penstock",)),
+    "Headrace, packed": Contender(partial(run_headrace, "packed"), ("headrace",)),
+    "Headrace, image folder": Contender(partial(run_headrace, "photos"), ("headrace",)),
     "torchvision ImageFolder": Contender(run_torchvision, ("torch", "torchvision")),
     "WebDataset": Contender(run_webdataset, ("torch", "torchvision", "webdataset")),
     "tensorpack dataflow, LMDB": Contender(run_tensorpack, ("tensorpack", "cv2")),

@@ -3,9 +3,9 @@
     python benchmarks/convergence.py [--images 10000] [--epochs 4] [--seeds 3]
 
 (a) torch's DataLoader, a new global shuffle every epoch;
-(b) Penstock, a shuffled pack and a small window;
-(c) Penstock, global;
-(d) as a warning: Penstock, a small window over a pack that is sorted by class.
+(b) Headrace, a shuffled pack and a small window;
+(c) Headrace, global;
+(d) as a warning: Headrace, a small window over a pack that is sorted by class.
 
 Images, network, first weights, steps, learning rates and flips' probability are the same; what differs is the
 order (and which images are flipped). Shards are small here, so that there are as many runs as a large set has:
@@ -28,9 +28,9 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-import penstock
-from penstock.torch import Loader
-from penstock.workbench.torchvision_side import import_torchvision
+import headrace
+from headrace.torch import Loader
+from headrace.workbench.torchvision_side import import_torchvision
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar10.tar.gz"
 BATCH = 100
@@ -65,7 +65,7 @@ def load_torch(folder: Path, seed: int) -> Any:
     )
 
 
-def load_penstock(pack: str, window: int | None) -> Callable[[Path, int], Any]:
+def load_headrace(pack: str, window: int | None) -> Callable[[Path, int], Any]:
     def load(folder: Path, seed: int) -> Any:
         return Loader(
             folder / pack,
@@ -130,15 +130,15 @@ def main() -> None:
     torch.set_num_threads(1)
     orders = {
         "(a) DataLoader, global": load_torch,
-        f"(b) shuffled pack, window {options.window}": load_penstock("shuffled", options.window),
-        "(c) shuffled pack, global": load_penstock("shuffled", None),
-        f"(d) class-sorted pack, window {options.window}": load_penstock("sorted", options.window),
+        f"(b) shuffled pack, window {options.window}": load_headrace("shuffled", options.window),
+        "(c) shuffled pack, global": load_headrace("shuffled", None),
+        f"(d) class-sorted pack, window {options.window}": load_headrace("sorted", options.window),
     }
     with tempfile.TemporaryDirectory() as place:
         folder = unpack_cifar(Path(place), options.images)
         size = 200_000  # bytes a shard
-        penstock.pack_dataset(folder / "train", folder / "shuffled", shard_size=size)
-        penstock.pack_dataset(folder / "train", folder / "sorted", order="source", shard_size=size)
+        headrace.pack_dataset(folder / "train", folder / "shuffled", shard_size=size)
+        headrace.pack_dataset(folder / "train", folder / "sorted", order="source", shard_size=size)
         print(f"{options.images} images, {options.epochs} epochs, batches of {BATCH}")
         print(f"{'test accuracy, %':44} {'mean':>6} ± {'std':4}   a seed each")
         for name, load in orders.items():

@@ -6,7 +6,7 @@ import os
 import resource
 import time
 
-from penstock.workbench.watch.monitor import read_tree_cpu
+from headrace.workbench.watch.monitor import read_tree_cpu
 
 
 def cpu_seconds() -> float:

@@ -21,9 +21,9 @@ import pyarrow as pa
 from claims import print_claim
 from photos import unpack_photos
 
-import penstock
-from penstock.pack.index import FILE, encode_index
-from penstock.pack.manifest import (
+import headrace
+from headrace.pack.index import FILE, encode_index
+from headrace.pack.manifest import (
     FileRecord,
     ShardRecord,
     read_manifest,
@@ -33,11 +33,11 @@ from penstock.pack.manifest import (
 
 FIRST = """
 import sys, time
-import penstock
-from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
+import headrace
+from headrace.transforms import RandomHorizontalFlip, RandomResizedCrop
 start = time.perf_counter()
 steps = [RandomResizedCrop(224), RandomHorizontalFlip()]
-loader = penstock.Loader(sys.argv[1], 256, shuffle=True, transform=steps, threads=2)
+loader = headrace.Loader(sys.argv[1], 256, shuffle=True, transform=steps, threads=2)
 opened = time.perf_counter()
 batches = iter(loader)  # kept: to end it is not counted
 next(batches)
@@ -77,7 +77,7 @@ def link_dataset(packed: Path, folder: Path, rows: int) -> None:
     larger = replace(
         manifest, samples=samples, bytes=size, kinds={"baseline": samples}, shards=shards
     )
-    write_manifest(larger, folder / "penstock.json")
+    write_manifest(larger, folder / "headrace.json")
 
 
 def main() -> None:
@@ -90,7 +90,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         packed, large = Path(temporary) / "packed", Path(temporary) / "large"
-        penstock.pack_dataset(unpack_photos(Path(temporary), repeats=12), packed)
+        headrace.pack_dataset(unpack_photos(Path(temporary), repeats=12), packed)
         large.mkdir()
         link_dataset(packed, large, options.rows)
         times = []

@@ -62,8 +62,8 @@ def rate(items: Iterable[Any], warmup: int = WARMUP, left_out: int = WARMUP) -> 
     return count / seconds, (cpu_seconds() - cpu) / count * 1e6
 
 
-def run_penstock(items: int) -> Result:
-    from penstock import Flow
+def run_headrace(items: int) -> Result:
+    from headrace import Flow
 
     TOTAL.append(items)
     return rate(Flow.of(range(items)).map(shift, WORKERS, buffer=BUFFER, start="fork"))
@@ -100,8 +100,8 @@ def run_torch(items: int) -> Result:
     return rate(DataLoader(make_torch_dataset(items), batch_size=None, **options))
 
 
-def run_penstock_batched(items: int) -> Result:
-    from penstock import Flow
+def run_headrace_batched(items: int) -> Result:
+    from headrace import Flow
 
     TOTAL.append(items // BATCH)
     flow = Flow.of(range(items)).map(shift, WORKERS, buffer=BUFFER, start="fork").batch(BATCH)
@@ -120,7 +120,7 @@ def run_torch_batched(items: int) -> Result:
 
 def run_arrays_in(items: int) -> Result:
     """Arrays to the workers and back: twice the bytes."""
-    from penstock import Flow
+    from headrace import Flow
 
     TOTAL.append(items)
     return rate(Flow.of([IMAGE] * items).map(np.copy, WORKERS, buffer=BUFFER, start="fork"))
@@ -138,7 +138,7 @@ def run_tensorpack_arrays_in(items: int) -> Result:
 
 def run_threads(items: int) -> Result:
     """Microseconds that a thread map adds to a function that does nothing."""
-    from penstock import Flow
+    from headrace import Flow
 
     TOTAL.extend([10 * items] * 2)
     plain, plain_cpu = rate(Flow.of(range(10 * items)))
@@ -148,7 +148,7 @@ def run_threads(items: int) -> Result:
 
 def run_remote(items: int) -> Result:
     """GB/s over loopback TCP, of one sender with items of 10 MB."""
-    from penstock import Flow
+    from headrace import Flow
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -164,25 +164,25 @@ def run_remote(items: int) -> Result:
 
 
 CONTENDERS: dict[str, Callable[[int], Result]] = {
-    "penstock": run_penstock,
+    "headrace": run_headrace,
     "tensorpack": run_tensorpack,
     "torch": run_torch,
-    "penstock batched": run_penstock_batched,
+    "headrace batched": run_headrace_batched,
     "torch batched": run_torch_batched,
-    "penstock arrays in": run_arrays_in,
+    "headrace arrays in": run_arrays_in,
     "tensorpack arrays in": run_tensorpack_arrays_in,
     "threads": run_threads,
     "remote": run_remote,
 }
 
 ROWS = [  # what, contender, unit, compared with, wanted
-    ("Flow.map, 2 processes", "penstock", "items/s", None, None),
-    ("  vs tensorpack MultiProcessMapDataZMQ", "tensorpack", "items/s", "penstock", 2.0),
-    ("  vs torch DataLoader, batch_size=None", "torch", "items/s", "penstock", 1.5),
-    ("Flow.map.batch(32), 2 processes", "penstock batched", "items/s", None, None),
-    ("  vs torch DataLoader, batch_size=32", "torch batched", "items/s", "penstock batched", None),
-    ("Flow.map, arrays in and out", "penstock arrays in", "items/s", None, None),
-    ("  vs tensorpack", "tensorpack arrays in", "items/s", "penstock arrays in", 2.0),
+    ("Flow.map, 2 processes", "headrace", "items/s", None, None),
+    ("  vs tensorpack MultiProcessMapDataZMQ", "tensorpack", "items/s", "headrace", 2.0),
+    ("  vs torch DataLoader, batch_size=None", "torch", "items/s", "headrace", 1.5),
+    ("Flow.map.batch(32), 2 processes", "headrace batched", "items/s", None, None),
+    ("  vs torch DataLoader, batch_size=32", "torch batched", "items/s", "headrace batched", None),
+    ("Flow.map, arrays in and out", "headrace arrays in", "items/s", None, None),
+    ("  vs tensorpack", "tensorpack arrays in", "items/s", "headrace arrays in", 2.0),
     ("thread map overhead, at most", "threads", "µs/item", None, 30.0),
     ("remote flow, loopback TCP, 10 MB items", "remote", "GB/s", None, 1.0),
 ]
@@ -214,8 +214,8 @@ def measure(name: str, items: int, tries: int = 3) -> Result:
 def report(results: dict[str, list[Result]], command: str) -> None:
     """One table: medians by the clock and by CPU time, and how many times better ours is."""
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    print(f"{command}\n{machine}, NumPy {np.__version__}; medians of {len(results['penstock'])}\n")
-    print(f"{'':42}{'':>9} {'':8}{'CPU':>9}   {'penstock is':^17}{'wanted':>8}")
+    print(f"{command}\n{machine}, NumPy {np.__version__}; medians of {len(results['headrace'])}\n")
+    print(f"{'':42}{'':>9} {'':8}{'CPU':>9}   {'headrace is':^17}{'wanted':>8}")
     print(f"{'':42}{'':>9} {'':8}{'µs/item':>9}  {'by clock':>9} {'by CPU':>8}")
     for what, name, unit, base, wanted in ROWS:
         clock, cpu = ([pair[i] for pair in results[name]] for i in (0, 1))

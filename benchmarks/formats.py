@@ -28,29 +28,29 @@ from claims import print_claim
 from photos import unpack_photos
 from turns import time_turns
 
-import penstock
-from penstock._core import crc32c
+import headrace
+from headrace._core import crc32c
 
 PEAK = """
-import resource, sys, penstock
-penstock.pack_dataset(sys.argv[1], sys.argv[2])
+import resource, sys, headrace
+headrace.pack_dataset(sys.argv[1], sys.argv[2])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
 def make_layouts(source: Path, folder: Path) -> dict[str, Path]:
     """The photos in every layout; loose files first."""
-    opened = penstock.open_source(source)
+    opened = headrace.open_source(source)
     count = len(opened.names)
 
-    def samples() -> Iterator[penstock.Sample]:
+    def samples() -> Iterator[headrace.Sample]:
         return (opened.read(i) for i in range(count))
 
     layouts = {"folder": source}
     for name, to in (("lmdb", "lmdb"), ("webdataset", "webdataset"), ("gulp", "gulp")):
         layouts[name] = folder / f"photos.{name}"
-        penstock.export_samples(samples(), layouts[name], to=to)
-    penstock.export_samples(islice(samples(), count // 4), folder / "quarter.lmdb", to="lmdb")
+        headrace.export_samples(samples(), layouts[name], to=to)
+    headrace.export_samples(islice(samples(), count // 4), folder / "quarter.lmdb", to="lmdb")
     layouts["parquet"] = folder / "photos.parquet"
     write_parquet(samples(), layouts["parquet"])
     layouts["tfrecord"] = folder / "photos.tfrecord"
@@ -58,14 +58,14 @@ def make_layouts(source: Path, folder: Path) -> dict[str, Path]:
     return layouts
 
 
-def write_parquet(samples: Iterator[penstock.Sample], path: Path) -> None:
+def write_parquet(samples: Iterator[headrace.Sample], path: Path) -> None:
     schema = pa.schema([("image", pa.binary()), ("label", pa.int64())])
     with pq.ParquetWriter(path, schema) as writer:
         while rows := [{"image": s["jpg"], "label": s.label} for s in islice(samples, 100)]:
             writer.write_table(pa.Table.from_pylist(rows, schema))
 
 
-def write_tfrecord(samples: Iterator[penstock.Sample], path: Path) -> None:
+def write_tfrecord(samples: Iterator[headrace.Sample], path: Path) -> None:
     def varint(n: int) -> bytes:
         return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
 
@@ -108,13 +108,13 @@ def main() -> None:
 
         def packing(path: Path) -> Callable[[], None]:
             def pack() -> None:
-                penstock.pack_dataset(path, folder / "packed")
+                headrace.pack_dataset(path, folder / "packed")
                 shutil.rmtree(folder / "packed")
 
             return pack
 
         def index() -> None:
-            penstock.index_dataset(layouts["lmdb"], out=folder / "index")
+            headrace.index_dataset(layouts["lmdb"], out=folder / "index")
             shutil.rmtree(folder / "index")
 
         jobs = {name: packing(path) for name, path in layouts.items()}

@@ -2,7 +2,7 @@
 
     python benchmarks/index_scale.py [--rows 10000000] [--shard-rows 2500] [--folder DIR]
 
-Writes a synthetic index (as `penstock pack` would for ImageNet-like photos; no tars, no seek tables) and opens
+Writes a synthetic index (as `headrace pack` would for ImageNet-like photos; no tars, no seek tables) and opens
 it in fresh processes: the data set alone, its whole index as a table, and a loader up to its first batch (of labels:
 index, plan and schedule; there are no images to render).
 """
@@ -20,22 +20,22 @@ import numpy as np
 import pyarrow as pa
 from claims import print_claim
 
-from penstock.pack.index import encode_index
-from penstock.pack.manifest import FileRecord, Manifest, ShardRecord, write_manifest
+from headrace.pack.index import encode_index
+from headrace.pack.manifest import FileRecord, Manifest, ShardRecord, write_manifest
 
 OPEN = """
 import re, sys, time
-import penstock
+import headrace
 def resident():
     return int(re.search(r"VmRSS:\\s*(\\d+)", open("/proc/self/status").read())[1]) * 1024
 before = resident()
 start = time.perf_counter()
-dataset = penstock.open_dataset(sys.argv[1])
+dataset = headrace.open_dataset(sys.argv[1])
 opened = time.perf_counter() - start
 if sys.argv[2] == "index":
     index = dataset.index
 elif sys.argv[2] == "loader":
-    next(iter(penstock.Loader(dataset, 256, shuffle=True, fields=("label",))))
+    next(iter(headrace.Loader(dataset, 256, shuffle=True, fields=("label",))))
 print(time.perf_counter() - start, opened, (resident() - before) / len(dataset))
 """
 
@@ -80,7 +80,7 @@ def make_dataset(folder: Path, rows: int, shard_rows: int) -> None:
         index = FileRecord(f"{name}.arrow", len(data), digest)
         records.append(ShardRecord(count, index, None, tar))
     manifest = Manifest(rows, len(records) << 40, ["cls", "jpg"], {"baseline": rows}, None, records)
-    write_manifest(manifest, folder / "penstock.json")
+    write_manifest(manifest, folder / "headrace.json")
 
 
 def main() -> None:

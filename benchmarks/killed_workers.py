@@ -25,7 +25,7 @@ import numpy as np
 from claims import print_claim
 from PIL import Image
 
-import penstock
+import headrace
 
 
 def make_folder(root: Path) -> Path:
@@ -52,7 +52,7 @@ def count_left() -> tuple[int, int, int, int]:
 
 def kill_once(folder: Path, moment: float, number: int) -> float:
     """Seconds from the kill to the error."""
-    loader = penstock.Loader(folder, 4, transform=blur, num_workers=2)
+    loader = headrace.Loader(folder, 4, transform=blur, num_workers=2)
     batches = iter(loader)
     next(batches)
     victim = multiprocessing.active_children()[number % 2].pid
@@ -69,7 +69,7 @@ def kill_once(folder: Path, moment: float, number: int) -> float:
         for _ in batches:
             pass
         sys.exit("the epoch ended before the kill: it has to be longer")
-    except penstock.WorkerError as error:
+    except headrace.WorkerError as error:
         told = time.perf_counter()
         assert "killed by SIGKILL" in str(error), error
     finally:
@@ -83,7 +83,7 @@ def main() -> None:
     options = parser.parse_args()
     moments = random.Random(0)
     with tempfile.TemporaryDirectory() as place:
-        os.environ["PENSTOCK_CACHE"] = str(Path(place) / "cache")
+        os.environ["HEADRACE_CACHE"] = str(Path(place) / "cache")
         folder = make_folder(Path(place) / "images")
         kill_once(folder, 0.01, 0)  # whatever Python itself sets up once
         before = count_left()

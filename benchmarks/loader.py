@@ -29,18 +29,18 @@ from claims import print_claim
 from cpu import cpu_seconds
 from photos import unpack_photos
 
-import penstock
-from penstock.render import render_batch
-from penstock.serve.epochs import Position
-from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
-from penstock.workbench.torchvision_side import import_torchvision
+import headrace
+from headrace.render import render_batch
+from headrace.serve.epochs import Position
+from headrace.transforms import RandomHorizontalFlip, RandomResizedCrop
+from headrace.workbench.torchvision_side import import_torchvision
 
 BATCH = 256
 STEPS = [RandomResizedCrop(224), RandomHorizontalFlip()]
 
 
-def make_loader(path: Path, verify: bool = True) -> penstock.Loader:
-    return penstock.Loader(path, BATCH, shuffle=True, transform=STEPS, threads=2, verify=verify)
+def make_loader(path: Path, verify: bool = True) -> headrace.Loader:
+    return headrace.Loader(path, BATCH, shuffle=True, transform=STEPS, threads=2, verify=verify)
 
 
 def render_alone(path: Path) -> Callable[[], int]:
@@ -132,11 +132,11 @@ def measure(jobs: dict[str, Callable[[], int]], rounds: int) -> dict[str, Figure
 
 PEAK = """
 import re, sys, time
-import penstock
-from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
+import headrace
+from headrace.transforms import RandomHorizontalFlip, RandomResizedCrop
 imported = time.perf_counter()
 steps = [RandomResizedCrop(224), RandomHorizontalFlip()]
-loader = penstock.Loader(sys.argv[1], 256, shuffle=True, transform=steps, threads=2)
+loader = headrace.Loader(sys.argv[1], 256, shuffle=True, transform=steps, threads=2)
 first = None
 for images, labels in loader:
     first = first or time.perf_counter() - imported
@@ -183,10 +183,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
-        os.environ["PENSTOCK_CACHE"] = str(Path(temporary) / "cache")
+        os.environ["HEADRACE_CACHE"] = str(Path(temporary) / "cache")
         source = unpack_photos(Path(temporary), repeats=12)
         packed = Path(temporary) / "packed"
-        penstock.pack_dataset(source, packed)
+        headrace.pack_dataset(source, packed)
         jobs = {
             "render_batch alone": render_alone(packed),
             "Loader, packed": load(packed),

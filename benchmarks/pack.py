@@ -20,7 +20,7 @@ from claims import print_claim
 from photos import unpack_photos
 from turns import time_turns
 
-import penstock
+import headrace
 
 
 def main() -> None:
@@ -42,14 +42,14 @@ def main() -> None:
             (folder / "all.tar").unlink()
 
         def pack() -> None:
-            penstock.pack_dataset(source, folder / "packed")
+            headrace.pack_dataset(source, folder / "packed")
             shutil.rmtree(folder / "packed")
 
         tar_and_hash()
         jobs = {
             "tar + sha256sum": tar_and_hash,
             "tar + sync + sha256sum": lambda: tar_and_hash(sync=True),
-            "penstock pack": pack,
+            "headrace pack": pack,
         }
         medians = time_turns(jobs, options.rounds)
     if options.json:
@@ -59,7 +59,7 @@ def main() -> None:
     print(f"{'7,200 photos, 784 MB':26}{'seconds':>9}{'ratio':>8}")
     for name, seconds in medians.items():
         print(f"{name:26}{seconds:9.2f}{seconds / base:8.2f}")
-    print_claim("packing vs tar + sha256sum, time", medians["penstock pack"] / base, None)
+    print_claim("packing vs tar + sha256sum, time", medians["headrace pack"] / base, None)
 
 
 if __name__ == "__main__":

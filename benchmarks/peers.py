@@ -47,7 +47,7 @@ PACKAGES = {
 }
 """Of each environment, what pip installs."""
 
-OURS, FOLDER, BASE = "Penstock, packed", "Penstock, image folder", "torchvision ImageFolder"
+OURS, FOLDER, BASE = "Headrace, packed", "Headrace, image folder", "torchvision ImageFolder"
 BARS = {BASE: 8.0}
 """How many times as fast as a contender the packed data set should be; 1 unless said."""
 
@@ -107,7 +107,7 @@ def count(batches: Batches, images: int) -> Figures:
 def run_once(name: str, python: str, folder: Path, images: int) -> Figures | str:
     """The figures of a session of its own, of which nothing is left afterwards; or why there are none."""
     command = [python, __file__, "--run", name, "--folder", str(folder), "--images", str(images)]
-    environment = {**os.environ, "PENSTOCK_CACHE": str(folder / "cache")}
+    environment = {**os.environ, "HEADRACE_CACHE": str(folder / "cache")}
     print(f"  {name}", file=sys.stderr, flush=True)
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -197,7 +197,7 @@ def main() -> None:
 def compete(options: argparse.Namespace) -> None:
     from photos import unpack_photos
 
-    import penstock
+    import headrace
 
     chosen = {name: choose_python(name) for name in options.only or CONTENDERS}
     missing = {name: "not installed" for name, python in chosen.items() if python is None}
@@ -205,7 +205,7 @@ def compete(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         folder = Path(temporary)
         photos = unpack_photos(folder, options.repeats)
-        penstock.pack_dataset(photos, folder / "packed", shard_size=64 << 20)
+        headrace.pack_dataset(photos, folder / "packed", shard_size=64 << 20)
         found, failed = measure(folder, pythons, options.rounds, options.images)
     if options.json:
         print(json.dumps({"rounds": found, "left_out": {**missing, **failed}}))

@@ -1,4 +1,4 @@
-"""Transforms that need Python, in two workers: Penstock beside torch's DataLoader with the same transform.
+"""Transforms that need Python, in two workers: Headrace beside torch's DataLoader with the same transform.
 
     python benchmarks/python_transform.py [--repeats 4] [--batch 64] [--rounds 3]
 
@@ -19,8 +19,8 @@ from typing import Any
 from claims import print_claim
 from photos import unpack_photos
 
-import penstock.torch
-from penstock.workbench.torchvision_side import import_torchvision
+import headrace.torch
+from headrace.workbench.torchvision_side import import_torchvision
 
 
 def posterize(image: Any) -> Any:
@@ -53,7 +53,7 @@ def make_loaders(folder: Path, transform: Any, batch: int) -> dict[str, Iterable
     dataset = import_torchvision().datasets.ImageFolder(str(folder), transform)
     return {
         "DataLoader": torch.utils.data.DataLoader(dataset, batch, shuffle=True, num_workers=2),
-        "Penstock": penstock.torch.Loader(
+        "Headrace": headrace.torch.Loader(
             folder, batch, shuffle=True, transform=transform, num_workers=2
         ),
     }
@@ -82,16 +82,16 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    print(f"{'two workers, images/s':42} {'DataLoader':>10} {'Penstock':>10} {'ratio':>6}")
+    print(f"{'two workers, images/s':42} {'DataLoader':>10} {'Headrace':>10} {'ratio':>6}")
     ratios: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         photos = unpack_photos(Path(folder), options.repeats)
         for name, transform in make_transforms().items():
             loaders = make_loaders(photos, transform, options.batch)
             rates = best_of(options.rounds, loaders, measure)
-            ratio = rates["Penstock"] / rates["DataLoader"]
+            ratio = rates["Headrace"] / rates["DataLoader"]
             print(
-                f"{name:42} {rates['DataLoader']:10.0f} {rates['Penstock']:10.0f} {ratio:5.2f}x",
+                f"{name:42} {rates['DataLoader']:10.0f} {rates['Headrace']:10.0f} {ratio:5.2f}x",
                 flush=True,
             )
             ratios[name] = ratio

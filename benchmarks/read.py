@@ -19,15 +19,15 @@ from claims import print_claim
 from photos import unpack_photos
 from turns import time_turns
 
-import penstock
-from penstock.plan import schedule_runs
-from penstock.read.run_reader import RunReader
-from penstock.serve.epochs import Position
-from penstock.transforms import RandomResizedCrop
-from penstock.workbench.page_cache import drop_pages
+import headrace
+from headrace.plan import schedule_runs
+from headrace.read.run_reader import RunReader
+from headrace.serve.epochs import Position
+from headrace.transforms import RandomResizedCrop
+from headrace.workbench.page_cache import drop_pages
 
 
-def read_runs(loader: penstock.Loader) -> None:
+def read_runs(loader: headrace.Loader) -> None:
     plan, layout = loader._epochs.plan(Position(0, 0)), loader._epochs.layout
     with RunReader(schedule_runs(plan), layout.read_run, layout.sizes) as reader:
         for number in range(len(plan)):
@@ -48,12 +48,12 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         packed = Path(temporary) / "packed"
-        penstock.pack_dataset(unpack_photos(Path(temporary), repeats=12), packed)
+        headrace.pack_dataset(unpack_photos(Path(temporary), repeats=12), packed)
         shards = sorted(packed.glob("*.tar"))
         size = sum(shard.stat().st_size for shard in shards)
         crop = [RandomResizedCrop(8)]
-        ordered = penstock.Loader(packed, 256, transform=crop)
-        shuffled = penstock.Loader(packed, 256, shuffle=True, transform=crop)
+        ordered = headrace.Loader(packed, 256, transform=crop)
+        shuffled = headrace.Loader(packed, 256, shuffle=True, transform=crop)
         jobs = {
             "dd bs=8M": lambda: read_with_dd(shards),
             "in order": lambda: read_runs(ordered),

@@ -1,4 +1,4 @@
-"""How fast Penstock renders, beside the fastest decoders that pip installs.
+"""How fast Headrace renders, beside the fastest decoders that pip installs.
 
     pip install -r benchmarks/requirements.txt
     python benchmarks/render.py [--photos TAR] [--count N] [--rounds N] [--json]
@@ -30,8 +30,8 @@ from claims import print_claim
 from photos import ARCHIVE, draw_box
 from PIL import Image
 
-from penstock import _core
-from penstock.render import build_seek, decode_jpeg, render_batch
+from headrace import _core
+from headrace.render import build_seek, decode_jpeg, render_batch
 
 SIZE = (224, 224)
 SMALL = ARCHIVE.with_name("cifar10.tar.gz")

@@ -46,7 +46,7 @@ QUICK = {
 LEFT_OUT = {"convergence": "trains twelve networks, which takes some ten minutes"}
 
 PACKAGES = [
-    "penstock",
+    "headrace",
     "numpy",
     "Pillow",
     "torch",
@@ -108,7 +108,7 @@ def explain(stderr: str) -> str:
 
 
 def describe_machine() -> str:
-    from penstock.workbench.machine import read_machine
+    from headrace.workbench.machine import read_machine
 
     machine = read_machine(ROOT)
     return (

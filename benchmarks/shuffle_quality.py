@@ -22,9 +22,9 @@ import time
 import numpy as np
 from claims import print_claim
 
-from penstock.plan import EpochPlan, Shuffle, Split, plan_epoch, schedule_runs
-from penstock.plan.order import shuffle_runs
-from penstock.workbench.mixing import measure_entropy
+from headrace.plan import EpochPlan, Shuffle, Split, plan_epoch, schedule_runs
+from headrace.plan.order import shuffle_runs
+from headrace.workbench.mixing import measure_entropy
 
 HEADER = """\
  window  entropy, sorted  entropy, pack  moved, mean  moved, max       held  together  plan

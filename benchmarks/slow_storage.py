@@ -27,7 +27,7 @@ from typing import Any
 from claims import print_claim
 from photos import unpack_photos
 
-from penstock.workbench.torchvision_side import import_torchvision
+from headrace.workbench.torchvision_side import import_torchvision
 
 BATCH, WORKERS, SIZE = 64, 2, 224
 WARM_STEPS, LOOSE_STEPS = 4, 8
@@ -46,14 +46,14 @@ def load_files(folder: Path) -> Any:
 
 
 def load_shards(folder: Path) -> Any:
-    from penstock.torch import Loader
-    from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
+    from headrace.torch import Loader
+    from headrace.transforms import RandomHorizontalFlip, RandomResizedCrop
 
     transform = [RandomResizedCrop(SIZE), RandomHorizontalFlip()]
     return Loader(folder / "shards", BATCH, shuffle=True, transform=transform, threads=2)
 
 
-LOADERS = {"loose files, torchvision": load_files, "packed shards, Penstock": load_shards}
+LOADERS = {"loose files, torchvision": load_files, "packed shards, Headrace": load_shards}
 
 
 def run_child(name: str, folder: Path) -> None:
@@ -82,7 +82,7 @@ def run(name: str, folder: Path, library: Path, options: argparse.Namespace, ino
         "DISK_SEEK": str(options.seek_ms / 1e3 * options.dilate),
         "DISK_RATE": str(options.rate_mb * 1e6 / options.dilate),
         "DISK_INODES": str(int(inodes)),
-        "PENSTOCK_CACHE": str(folder / "cache"),
+        "HEADRACE_CACHE": str(folder / "cache"),
     }
     command = [sys.executable, __file__, "--child", name, "--folder", str(folder)]
     output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
@@ -103,10 +103,10 @@ def compile_disk(folder: Path) -> Path:
 
 
 def compare(folder: Path, options: argparse.Namespace) -> None:
-    import penstock
+    import headrace
 
     photos = unpack_photos(folder, options.repeats)
-    penstock.pack_dataset(photos, folder / "shards")
+    headrace.pack_dataset(photos, folder / "shards")
     library = compile_disk(folder)
     print(
         f"{options.seek_ms:g} ms a seek, {options.rate_mb:g} MB/s, batch {BATCH}, "

@@ -22,8 +22,8 @@ import numpy as np
 from photos import draw_box, unpack_photos
 from PIL import Image
 
-import penstock.torch
-from penstock.workbench.torchvision_side import import_torchvision
+import headrace.torch
+from headrace.workbench.torchvision_side import import_torchvision
 
 
 def compare(
@@ -81,7 +81,7 @@ def print_rates(folder: Path) -> None:
         ("ToImage first, in Python", [V.ToImage(), *crop, *floats]),
         ("crop first, in the core", [*crop, V.ToImage(), *floats]),
     ):
-        loader = penstock.torch.Loader(
+        loader = headrace.torch.Loader(
             folder, 64, shuffle=True, transform=V.Compose(steps), num_workers=2
         )
         rates = []

@@ -1,9 +1,9 @@
-"""What `penstock doctor -- command` costs the command that it watches.
+"""What `headrace doctor -- command` costs the command that it watches.
 
     python benchmarks/watching.py [--rounds 120] [--json]
 
 Two programs run, the same but for the doctor around one of them: loops over generated JPEGs with a fixed piece of
-computing for each batch, through a torch DataLoader with two workers and through penstock.Loader. They take turns: each does a
+computing for each batch, through a torch DataLoader with two workers and through headrace.Loader. They take turns: each does a
 fifth of a second of batches when it is told to and stands still otherwise, so that what else the machine does hits both alike. The
 ratio of the clocks is the median over all pairs of turns, with a 95 % interval (bootstrap); the ratio of CPU time is that of
 all turns and all processes together, the doctor's own included.
@@ -28,7 +28,7 @@ import numpy as np
 from claims import print_claim
 from PIL import Image
 
-from penstock.workbench.watch.monitor import list_tree
+from headrace.workbench.watch.monitor import list_tree
 
 AIM, IMAGES, WARM, STEP = 1.02, 256, 3, 100_000
 TORCH = """
@@ -43,10 +43,10 @@ class Photos(torch.utils.data.Dataset):
             return torch.frombuffer(bytearray(image.convert("RGB").resize((64, 64)).tobytes()), dtype=torch.uint8)
 batches, turn = iter(torch.utils.data.DataLoader(Photos(), 32, num_workers=2)), 8
 """
-PENSTOCK = """
-import sys, time, penstock
-from penstock.transforms import RandomResizedCrop
-loader = penstock.Loader(sys.argv[1], 32, transform=[RandomResizedCrop(64)], threads=2)
+HEADRACE = """
+import sys, time, headrace
+from headrace.transforms import RandomResizedCrop
+loader = headrace.Loader(sys.argv[1], 32, transform=[RandomResizedCrop(64)], threads=2)
 def repeat():
     while True:
         yield from loader
@@ -60,7 +60,7 @@ for line in sys.stdin:
         sum(range(int(sys.argv[2])))
     print(time.perf_counter() - start, flush=True)
 """
-PROGRAMS = {"torch DataLoader, 2 workers": TORCH, "penstock.Loader": PENSTOCK}
+PROGRAMS = {"torch DataLoader, 2 workers": TORCH, "headrace.Loader": HEADRACE}
 
 
 def make_photos(folder: Path) -> Path:
@@ -113,7 +113,7 @@ def measure(code: str, folder: Path, photos: Path, rounds: int) -> dict[str, flo
     program.write_text(code + LOOP)
     command = [sys.executable, str(program), str(photos), str(STEP)]
     report = str(folder / "report.html")
-    doctor = [sys.executable, "-m", "penstock", "doctor", "--html", report, "--", *command]
+    doctor = [sys.executable, "-m", "headrace", "doctor", "--html", report, "--", *command]
     alone, watched = sides = Side(command), Side(doctor)
     try:
         for _ in range(WARM):
@@ -153,7 +153,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        os.environ |= {"PENSTOCK_CACHE": str(folder / "cache"), "TMPDIR": temporary}
+        os.environ |= {"HEADRACE_CACHE": str(folder / "cache"), "TMPDIR": temporary}
         photos = make_photos(folder)
         ratios = {
             name: measure(code, folder, photos, options.rounds) for name, code in PROGRAMS.items()

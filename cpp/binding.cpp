@@ -24,7 +24,7 @@ namespace nb = nanobind;
 
 namespace {
 
-using penstock::Bytes;
+using headrace::Bytes;
 
 // A read-only view of any object with the buffer protocol, contiguous, released on scope exit.
 class Buffer {
@@ -77,19 +77,19 @@ class WithoutGil {
 uint32_t crc32c(nb::handle data, uint32_t crc) {
   const Buffer buffer(data);
   const WithoutGil without_gil;
-  return penstock::crc32c(crc, buffer.data(), buffer.size());
+  return headrace::crc32c(crc, buffer.data(), buffer.size());
 }
 
 using BoxTuple = std::tuple<int32_t, int32_t, int32_t, int32_t>;
 
 // (status, uint8[height, width, 3] or None)
 nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle seek) {
-  using penstock::Status;
+  using headrace::Status;
   const Buffer jpeg(data), table(seek);
-  static thread_local penstock::JpegDecoder decoder;  // keeps its scratch memory
+  static thread_local headrace::JpegDecoder decoder;  // keeps its scratch memory
   Status status = decoder.open({jpeg.data(), jpeg.size()});
   if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
-  penstock::Box where{0, 0, decoder.width(), decoder.height()};
+  headrace::Box where{0, 0, decoder.width(), decoder.height()};
   if (box) where = {std::get<0>(*box), std::get<1>(*box), std::get<2>(*box), std::get<3>(*box)};
   if (!where.lies_in(decoder.width(), decoder.height()))
     return nb::make_tuple(int(Status::bad_box), nb::none());
@@ -97,11 +97,11 @@ nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle s
   std::unique_ptr<uint8_t[]> pixels(new uint8_t[stride * size_t(where.height)]);
   {
     const WithoutGil without_gil;
-    static thread_local penstock::Buffer<uint8_t> memory;
+    static thread_local headrace::Buffer<uint8_t> memory;
     const auto planar =
-        penstock::Planar::reserve(memory, where.width, where.height, decoder.channels());
+        headrace::Planar::reserve(memory, where.width, where.height, decoder.channels());
     status = decoder.decode(where, {table.data(), table.size()}, planar);
-    if (status == Status::ok) penstock::interleave(planar, pixels.get(), stride);
+    if (status == Status::ok) headrace::interleave(planar, pixels.get(), stride);
     memory.trim(64 << 20);  // a giant's memory is given back
   }
   if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
@@ -114,10 +114,10 @@ nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle s
 nb::tuple build_seek(nb::handle data) {
   const Buffer jpeg(data);
   std::vector<uint8_t> seek;
-  penstock::Status status;
+  headrace::Status status;
   {
     const WithoutGil without_gil;
-    status = penstock::build_seek({jpeg.data(), jpeg.size()}, seek);
+    status = headrace::build_seek({jpeg.data(), jpeg.size()}, seek);
   }
   return nb::make_tuple(int(status), nb::bytes(seek.data(), seek.size()));
 }
@@ -125,15 +125,15 @@ nb::tuple build_seek(nb::handle data) {
 // Decodes all pictures with one decoder, as a thread of the pool does, and says where the time
 // went: (nanoseconds of entropy decoding, nanoseconds from there to pixels).
 nb::tuple profile_jpeg(const nb::list& images, const nb::list& boxes, const nb::list& seeks) {
-  penstock::JpegDecoder decoder;
-  penstock::JpegStages stages;
+  headrace::JpegDecoder decoder;
+  headrace::JpegStages stages;
   decoder.measure(&stages);
-  penstock::Buffer<uint8_t> memory;
+  headrace::Buffer<uint8_t> memory;
   for (size_t i = 0; i < images.size(); ++i) {
     const Buffer jpeg(images[i]), table(seeks[i]);
     const auto [left, top, width, height] = nb::cast<BoxTuple>(boxes[i]);
-    if (decoder.open({jpeg.data(), jpeg.size()}) != penstock::Status::ok) continue;
-    const auto planar = penstock::Planar::reserve(memory, width, height, decoder.channels());
+    if (decoder.open({jpeg.data(), jpeg.size()}) != headrace::Status::ok) continue;
+    const auto planar = headrace::Planar::reserve(memory, width, height, decoder.channels());
     decoder.decode({left, top, width, height}, {table.data(), table.size()}, planar);
   }
   return nb::make_tuple(stages.entropy_ns, stages.pixels_ns);
@@ -142,7 +142,7 @@ nb::tuple profile_jpeg(const nb::list& images, const nb::list& boxes, const nb::
 void set_simd(const std::string& name) {
   if (name != "auto" && name != "portable")
     throw nb::value_error("set_simd: the name must be 'auto' or 'portable'");
-  penstock::force_portable(name == "portable");
+  headrace::force_portable(name == "portable");
 }
 
 template <typename T, typename Shape>
@@ -178,7 +178,7 @@ void crc32c_each(nb::handle data, const List<const int64_t>& offsets,
   }
   const WithoutGil without_gil;
   for (size_t i = 0; i < count; ++i)
-    out.data()[i] = penstock::crc32c(0, buffer.data() + offsets.data()[i], size_t(sizes.data()[i]));
+    out.data()[i] = headrace::crc32c(0, buffer.data() + offsets.data()[i], size_t(sizes.data()[i]));
 }
 
 template <typename T, typename Shape>
@@ -217,14 +217,14 @@ class Inputs {
   std::vector<Bytes> parts_;
 };
 
-penstock::Format make_format(const Batch& out, const Table& table, bool planar, bool bicubic) {
+headrace::Format make_format(const Batch& out, const Table& table, bool planar, bool bicubic) {
   require(out.shape(planar ? 1 : 3) == 3, "out: there must be three channels");
   require(table || !planar, "planar output needs a table");
   require(out.itemsize() == (table ? table->itemsize() : 1), "out: elements as in the table");
-  penstock::Format format;
+  headrace::Format format;
   format.height = int32_t(out.shape(planar ? 2 : 1));
   format.width = int32_t(out.shape(planar ? 3 : 2));
-  format.filter = bicubic ? penstock::Filter::bicubic : penstock::Filter::bilinear;
+  format.filter = bicubic ? headrace::Filter::bicubic : headrace::Filter::bilinear;
   format.element_size = out.itemsize();
   format.table = table ? table->data() : nullptr;
   format.planar = planar;
@@ -259,19 +259,19 @@ class Request {
 
   void render(int threads) const {
     const WithoutGil without_gil;
-    penstock::render_batch(samples_.data(), samples_.size(), format_, threads, pixels(), codes());
+    headrace::render_batch(samples_.data(), samples_.size(), format_, threads, pixels(), codes());
   }
 
-  std::unique_ptr<penstock::Job> begin(std::shared_ptr<penstock::Crew> crew) const {
-    return penstock::begin_batch(samples_.data(), samples_.size(), format_, std::move(crew),
+  std::unique_ptr<headrace::Job> begin(std::shared_ptr<headrace::Crew> crew) const {
+    return headrace::begin_batch(samples_.data(), samples_.size(), format_, std::move(crew),
                                  pixels(), codes());
   }
 
  private:
   uint8_t* pixels() const { return static_cast<uint8_t*>(out_.data()); }
-  penstock::Status* codes() const {
-    static_assert(sizeof(penstock::Status) == sizeof(int32_t));
-    return reinterpret_cast<penstock::Status*>(status_.data());
+  headrace::Status* codes() const {
+    static_assert(sizeof(headrace::Status) == sizeof(int32_t));
+    return reinterpret_cast<headrace::Status*>(status_.data());
   }
   void gather(bool has_seeks);
 
@@ -287,8 +287,8 @@ class Request {
   Table table_;
   Batch out_;
   Codes status_;
-  penstock::Format format_;
-  std::vector<penstock::Sample> samples_;
+  headrace::Format format_;
+  std::vector<headrace::Sample> samples_;
 };
 
 void Request::gather(bool has_seeks) {
@@ -307,7 +307,7 @@ void Request::gather(bool has_seeks) {
 
   samples_.resize(count);
   for (size_t i = 0; i < count; ++i) {
-    penstock::Sample& sample = samples_[i];
+    headrace::Sample& sample = samples_[i];
     sample.image = images_.bytes(i);
     if (const Buffer* picture = images_.picture(i)) {
       sample.width = picture->width();
@@ -330,7 +330,7 @@ void Request::gather(bool has_seeks) {
 // will.
 class Rendering {
  public:
-  Rendering(const Request& request, std::shared_ptr<penstock::Crew> crew)
+  Rendering(const Request& request, std::shared_ptr<headrace::Crew> crew)
       : threads_(double(crew->limit())), job_(request.begin(std::move(crew))) {}
   ~Rendering() {
     const WithoutGil without_gil;
@@ -348,18 +348,18 @@ class Rendering {
 
  private:
   const double threads_;
-  std::unique_ptr<penstock::Job> job_;
+  std::unique_ptr<headrace::Job> job_;
 };
 
-std::shared_ptr<penstock::Crew> make_crew(int threads) {
+std::shared_ptr<headrace::Crew> make_crew(int threads) {
   require(threads > 0, "a crew must have at least one thread");
-  return std::make_shared<penstock::Crew>(threads);
+  return std::make_shared<headrace::Crew>(threads);
 }
 
 }  // namespace
 
 NB_MODULE(_core, m) {
-  m.doc() = "The native core of Penstock.";
+  m.doc() = "The native core of Headrace.";
   // intentional: threads that the interpreter abandons at exit keep what they render.
   nb::set_leak_warnings(false);
   m.def("crc32c", &crc32c, nb::arg("data"), nb::arg("crc") = 0);
@@ -369,7 +369,7 @@ NB_MODULE(_core, m) {
         nb::arg("seek") = nb::bytes("", 0));
   m.def("profile_jpeg", &profile_jpeg, nb::arg("images"), nb::arg("boxes"), nb::arg("seeks"));
   m.def("build_seek", &build_seek, nb::arg("data"));
-  nb::class_<penstock::Crew>(m, "Crew").def(nb::new_(&make_crew), nb::arg("threads"));
+  nb::class_<headrace::Crew>(m, "Crew").def(nb::new_(&make_crew), nb::arg("threads"));
   nb::class_<Rendering>(m, "Rendering").def("wait", &Rendering::wait);
   nb::class_<Request>(m, "Request")
       .def(nb::init<const nb::list&, const Spans&, Checksums, const std::optional<nb::list>&,
@@ -383,7 +383,7 @@ NB_MODULE(_core, m) {
       .def("render", &Request::render, nb::arg("threads"))
       .def(
           "begin",
-          [](const Request& request, std::shared_ptr<penstock::Crew> crew) {
+          [](const Request& request, std::shared_ptr<headrace::Crew> crew) {
             return new Rendering(request, std::move(crew));
           },
           nb::arg("crew"), nb::keep_alive<0, 1>());

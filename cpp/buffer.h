@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-namespace penstock {
+namespace headrace {
 
 template <typename T>
 class Buffer {
@@ -45,4 +45,4 @@ class Buffer {
   size_t capacity_ = 0;
 };
 
-}  // namespace penstock
+}  // namespace headrace

@@ -9,7 +9,7 @@
 #include "interleave.h"
 #include "simd.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr size_t kBlock = 1024;  // pixels that are blended at once
@@ -28,12 +28,12 @@ void blend_portable(uint8_t* bytes, const uint8_t* from, size_t size, float fact
   }
 }
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 AVX2_INLINE __m256i load_levels(const uint8_t* bytes) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
 }
 
-PENSTOCK_TARGET_AVX2 void blend_avx2(uint8_t* bytes, const uint8_t* from, size_t size,
+HEADRACE_TARGET_AVX2 void blend_avx2(uint8_t* bytes, const uint8_t* from, size_t size,
                                      float factor) {
   const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   size_t at = 0;
@@ -62,9 +62,9 @@ void make_grey_portable(const uint8_t* pixels, size_t count, uint8_t* grey) {
         uint8_t((pixels[0] * 19595u + pixels[1] * 38470u + pixels[2] * 7471u + 0x8000u) >> 16);
 }
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 // The weight of green has 16 bits, the instruction 15: it is taken in two halves.
-PENSTOCK_TARGET_AVX2 void make_grey_avx2(const uint8_t* pixels, size_t count, uint8_t* grey) {
+HEADRACE_TARGET_AVX2 void make_grey_avx2(const uint8_t* pixels, size_t count, uint8_t* grey) {
   const __m128i red_green = _mm_setr_epi8(0, -1, 1, -1, 3, -1, 4, -1, 6, -1, 7, -1, 9, -1, 10, -1);
   const __m128i green_blue =
       _mm_setr_epi8(1, -1, 2, -1, 4, -1, 5, -1, 7, -1, 8, -1, 10, -1, 11, -1);
@@ -91,7 +91,7 @@ struct Kernels {
 };
 
 Kernels choose_kernels() {
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (use_avx2()) return {blend_avx2, make_grey_avx2};
 #endif
   return {blend_portable, make_grey_portable};
@@ -150,4 +150,4 @@ void add_offset(uint8_t* pixels, size_t count, const float offset[3]) {
   look_up(pixels, count, table, 1, false, pixels);
 }
 
-}  // namespace penstock
+}  // namespace headrace

@@ -5,7 +5,7 @@
 
 #include "simd.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 reflected
@@ -40,7 +40,7 @@ uint32_t update_portable(uint32_t crc, const uint8_t* data, size_t size) {
   return crc;
 }
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 // The CRC instruction takes three cycles and can start each cycle, so three stretches of `Length`
 // bytes are summed side by side. To join them, a sum is moved past `Length` zero bytes: a linear
 // map over GF(2), looked up a byte at a time.
@@ -87,7 +87,7 @@ AVX2_INLINE uint64_t update_word(uint64_t crc, const uint8_t* data) {
 }
 
 template <size_t Length>
-PENSTOCK_TARGET_AVX2 uint32_t update_threes(uint32_t crc, const uint8_t*& data, size_t& size) {
+HEADRACE_TARGET_AVX2 uint32_t update_threes(uint32_t crc, const uint8_t*& data, size_t& size) {
   for (; size >= 3 * Length; data += 3 * Length, size -= 3 * Length) {
     uint64_t first = crc, second = 0, third = 0;
     for (size_t line = 0; line < Length; line += 64) {
@@ -106,7 +106,7 @@ PENSTOCK_TARGET_AVX2 uint32_t update_threes(uint32_t crc, const uint8_t*& data, 
   return crc;
 }
 
-PENSTOCK_TARGET_AVX2 uint32_t update_sse42(uint32_t crc, const uint8_t* data, size_t size) {
+HEADRACE_TARGET_AVX2 uint32_t update_sse42(uint32_t crc, const uint8_t* data, size_t size) {
   crc = update_threes<4096>(crc, data, size);
   crc = update_threes<256>(crc, data, size);
   uint64_t state = crc;
@@ -120,10 +120,10 @@ PENSTOCK_TARGET_AVX2 uint32_t update_sse42(uint32_t crc, const uint8_t* data, si
 }  // namespace
 
 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t size) {
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (use_avx2()) return ~update_sse42(~crc, data, size);
 #endif
   return ~update_portable(~crc, data, size);
 }
 
-}  // namespace penstock
+}  // namespace headrace

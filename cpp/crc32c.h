@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace penstock {
+namespace headrace {
 
 // Continues `crc` (0 at the start) over `size` bytes.
 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t size);
 
-}  // namespace penstock
+}  // namespace headrace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr size_t kBlock = 1024;  // pixels that stay in the nearest cache for all three channels
@@ -49,4 +49,4 @@ void look_up(const uint8_t* pixels, size_t count, const void* table, size_t elem
     look_up_elements<uint32_t>(pixels, count, table, planar, out);
 }
 
-}  // namespace penstock
+}  // namespace headrace

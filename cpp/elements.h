@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace penstock {
+namespace headrace {
 
 // Replaces each byte of `count` RGB pixels by the entry of its channel in `table`: 3 x 256 elements
 // of `element_size` bytes (1, 2 or 4). With `planar`, all of a channel come before the next
@@ -12,4 +12,4 @@ namespace penstock {
 void look_up(const uint8_t* pixels, size_t count, const void* table, size_t element_size,
              bool planar, void* out);
 
-}  // namespace penstock
+}  // namespace headrace

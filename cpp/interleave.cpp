@@ -1,6 +1,6 @@
 #include "interleave.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 void interleave_portable(const uint8_t* in, size_t line, uint8_t* out, size_t count) {
@@ -13,7 +13,7 @@ void deinterleave_portable(const uint8_t* in, uint8_t* out, size_t line, size_t 
     for (size_t c = 0; c < 3; ++c) out[c * line + i] = in[c];
 }
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 
 // Repeated in both lanes: byte i is at(i).
 template <typename At>
@@ -32,7 +32,7 @@ AVX2_INLINE __m256i pick(__m256i first, __m256i second, __m256i third) {
   return _mm256_blendv_epi8(_mm256_blendv_epi8(first, second, seconds), third, thirds);
 }
 
-PENSTOCK_TARGET_AVX2 void interleave_avx2(const uint8_t* in, size_t line, uint8_t* out,
+HEADRACE_TARGET_AVX2 void interleave_avx2(const uint8_t* in, size_t line, uint8_t* out,
                                           size_t count) {
   const __m256i places[3] = {make_bytes([](int i) { return i * 11 % 16; }),
                              make_bytes([](int i) { return (i + 15) * 11 % 16; }),
@@ -51,7 +51,7 @@ PENSTOCK_TARGET_AVX2 void interleave_avx2(const uint8_t* in, size_t line, uint8_
   interleave_portable(in, line, out, count);
 }
 
-PENSTOCK_TARGET_AVX2 void deinterleave_avx2(const uint8_t* in, uint8_t* out, size_t line,
+HEADRACE_TARGET_AVX2 void deinterleave_avx2(const uint8_t* in, uint8_t* out, size_t line,
                                             size_t count) {
   const __m256i places[3] = {make_bytes([](int i) { return i * 3 % 16; }),
                              make_bytes([](int i) { return (i * 3 + 1) % 16; }),
@@ -74,7 +74,7 @@ PENSTOCK_TARGET_AVX2 void deinterleave_avx2(const uint8_t* in, uint8_t* out, siz
 
 void interleave(const Planar& from, uint8_t* out, size_t stride) {
   auto* run = interleave_portable;
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (use_avx2()) run = interleave_avx2;
 #endif
   for (int32_t y = 0; y < from.height; ++y, out += stride)
@@ -83,11 +83,11 @@ void interleave(const Planar& from, uint8_t* out, size_t stride) {
 
 void deinterleave(const uint8_t* in, size_t stride, const Planar& to) {
   auto* run = deinterleave_portable;
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (use_avx2()) run = deinterleave_avx2;
 #endif
   for (int32_t y = 0; y < to.height; ++y, in += stride)
     run(in, to.row(y), to.line(), size_t(to.width));
 }
 
-}  // namespace penstock
+}  // namespace headrace

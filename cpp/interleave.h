@@ -6,7 +6,7 @@
 
 #include "pixels.h"
 
-namespace penstock {
+namespace headrace {
 
 // Writes exactly width * 3 bytes of each row of `out`, rows `stride` bytes apart; grey three times.
 void interleave(const Planar& from, uint8_t* out, size_t stride);
@@ -14,4 +14,4 @@ void interleave(const Planar& from, uint8_t* out, size_t stride);
 // Fills `to`, which has three channels, from such rows.
 void deinterleave(const uint8_t* in, size_t stride, const Planar& to);
 
-}  // namespace penstock
+}  // namespace headrace

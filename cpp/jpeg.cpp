@@ -10,7 +10,7 @@
 #include "jpeg_scan.h"
 #include "jpeg_seek.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr int32_t kSeekStrip = 4;  // MCU rows decoded together when a seek table allows it
@@ -245,4 +245,4 @@ Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek) {
   return Status::ok;
 }
 
-}  // namespace penstock
+}  // namespace headrace

@@ -8,7 +8,7 @@
 #include "pixels.h"
 #include "status.h"
 
-namespace penstock {
+namespace headrace {
 
 // Where the time went, summed up over all pictures decoded while measuring.
 struct JpegStages {
@@ -46,4 +46,4 @@ class JpegDecoder {
 // One pass over the entropy-coded data: the seek table of `jpeg`, in `seek` (emptied first).
 Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek);
 
-}  // namespace penstock
+}  // namespace headrace

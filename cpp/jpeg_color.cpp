@@ -4,7 +4,7 @@
 
 #include "simd.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 // libjpeg's factors have 16 fractional bits. These have 14 for red and blue, 15 for green, which
@@ -22,7 +22,7 @@ void convert_portable(const uint8_t* const in[3], uint8_t* out, size_t line, int
   }
 }
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 
 struct Levels {
   __m256i red, green, blue;
@@ -59,7 +59,7 @@ AVX2_INLINE Levels convert(__m256i y, __m256i cb, __m256i cr, __m256i cb_cr) {
 }
 
 // Low and high halves are taken by unpacking, which packing undoes: no lane is crossed.
-PENSTOCK_TARGET_AVX2 void convert_avx2(const uint8_t* const in[3], uint8_t* out, size_t line,
+HEADRACE_TARGET_AVX2 void convert_avx2(const uint8_t* const in[3], uint8_t* out, size_t line,
                                        int n) {
   const __m256i zero = _mm256_setzero_si256(), center = _mm256_set1_epi8(-128);
   const uint8_t *luma = in[0], *blueness = in[1], *redness = in[2];
@@ -81,10 +81,10 @@ PENSTOCK_TARGET_AVX2 void convert_avx2(const uint8_t* const in[3], uint8_t* out,
 }  // namespace
 
 void convert_ycc(const uint8_t* const in[3], uint8_t* out, size_t line, int n) {
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (use_avx2()) return convert_avx2(in, out, line, n);
 #endif
   convert_portable(in, out, line, n);
 }
 
-}  // namespace penstock
+}  // namespace headrace

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace penstock {
+namespace headrace {
 
 // Reads n samples of each line, and up to kRowPadding beyond; writes those to `out`, where a line
 // begins every `line` bytes, and up to the next multiple of kLineUnit.
 void convert_ycc(const uint8_t* const in[3], uint8_t* out, size_t line, int n);
 
-}  // namespace penstock
+}  // namespace headrace

@@ -5,9 +5,9 @@
 
 #include "simd.h"
 
-#define PENSTOCK_INLINE inline __attribute__((always_inline))
+#define HEADRACE_INLINE inline __attribute__((always_inline))
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 // How many bits there are when a word was loaded, and how many a symbol with its value takes.
@@ -25,17 +25,17 @@ struct Reader {
   uint64_t position;  // of the first of them
 };
 
-PENSTOCK_INLINE void refill(Reader& reader, const uint8_t* data) {
+HEADRACE_INLINE void refill(Reader& reader, const uint8_t* data) {
   reader.bits = load_big_endian(data + (reader.position >> 3)) << (reader.position & 7);
 }
 
-PENSTOCK_INLINE void drop(Reader& reader, uint32_t count) {
+HEADRACE_INLINE void drop(Reader& reader, uint32_t count) {
   reader.bits <<= count & 63;
   reader.position += count;
 }
 
 // The first `size` of `bits` as the standard's signed value; size may be 0.
-PENSTOCK_INLINE int32_t extend(uint64_t bits, int size) {
+HEADRACE_INLINE int32_t extend(uint64_t bits, int size) {
   const auto negative = uint64_t(~(int64_t(bits) >> 63));
   const uint64_t magnitude = (bits ^ negative) >> 1 >> (~size & 63);
   return int32_t((magnitude ^ negative) - negative);
@@ -79,7 +79,7 @@ enum class Step { go_on, span_done, corrupt, truncated };
 // Begins with the bits of a symbol of any length, and leaves those of three looks.
 static_assert(kLoadedBits - std::max(kLookBits, kValueBits) >= kCodeBits + kValueBits);
 static_assert(kLoadedBits - (kDcLookBits + kValueBits) >= 3 * kLookBits);
-PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress, const uint8_t* data) {
+HEADRACE_INLINE Step begin_block(Lane& lane, Progress& progress, const uint8_t* data) {
   const McuLayout::Block& block = *progress.next;
   progress.next = block.next;
   lane.table = block.ac;
@@ -105,13 +105,13 @@ PENSTOCK_INLINE Step begin_block(Lane& lane, Progress& progress, const uint8_t* 
   return Step::go_on;
 }
 
-PENSTOCK_INLINE void begin_kept(Lane& lane, Progress& progress, const McuLayout& layout) {
+HEADRACE_INLINE void begin_kept(Lane& lane, Progress& progress, const McuLayout& layout) {
   progress.blocks_left = progress.span->keep * layout.count;
   progress.step = kBlockSize;
   lane.block = progress.span->coefficients;
 }
 
-PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
+HEADRACE_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
   Span* span = queue.next++;
   progress.span = span;
   progress.next = queue.layout->blocks;
@@ -124,14 +124,14 @@ PENSTOCK_INLINE Step begin_span(Lane& lane, Progress& progress, Queue& queue) {
   return begin_block(lane, progress, queue.data);
 }
 
-PENSTOCK_INLINE Step end_block(Lane& lane, Progress& progress, const uint8_t* data) {
+HEADRACE_INLINE Step end_block(Lane& lane, Progress& progress, const uint8_t* data) {
   if (lane.reader.position > progress.span->end) return Step::truncated;
   lane.block += progress.step;
   return --progress.blocks_left == 0 ? Step::span_done : begin_block(lane, progress, data);
 }
 
 // Goes on with the blocks to keep, or with the next span if there is one.
-PENSTOCK_INLINE Step end_span(Lane& lane, Progress& progress, Queue& queue) {
+HEADRACE_INLINE Step end_span(Lane& lane, Progress& progress, Queue& queue) {
   Span& span = *progress.span;
   if (progress.step == 0 && span.keep != 0) {
     begin_kept(lane, progress, *queue.layout);
@@ -141,12 +141,12 @@ PENSTOCK_INLINE Step end_span(Lane& lane, Progress& progress, Queue& queue) {
   return queue.next != queue.end ? begin_span(lane, progress, queue) : Step::span_done;
 }
 
-PENSTOCK_INLINE int16_t& coefficient(const Lane& lane, size_t index) {
+HEADRACE_INLINE int16_t& coefficient(const Lane& lane, size_t index) {
   return lane.block[lane.table->natural_order[index]];
 }
 
 // A value behind which the block may end, for there is no room for more.
-PENSTOCK_INLINE Step put(Lane& lane, Progress& progress, const uint8_t* data, int advance,
+HEADRACE_INLINE Step put(Lane& lane, Progress& progress, const uint8_t* data, int advance,
                          int32_t value) {
   lane.index += size_t(advance);
   if (lane.index > 63) return Step::corrupt;
@@ -154,10 +154,10 @@ PENSTOCK_INLINE Step put(Lane& lane, Progress& progress, const uint8_t* data, in
   return lane.index < 63 ? Step::go_on : end_block(lane, progress, data);
 }
 
-PENSTOCK_INLINE size_t look_index(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
+HEADRACE_INLINE size_t look_index(const Lane& lane) { return lane.reader.bits >> (64 - kLookBits); }
 
 // One symbol of any size.
-PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, const uint8_t* data) {
+HEADRACE_INLINE Step decode_long(Lane& lane, Progress& progress, const uint8_t* data) {
   const AcEntry entry = lane.table->look[look_index(lane)];
   int length = entry.first_advance, symbol = uint8_t(entry.value);
   if (length == 0) {
@@ -175,7 +175,7 @@ PENSTOCK_INLINE Step decode_long(Lane& lane, Progress& progress, const uint8_t* 
 }
 
 // Symbols up to the end of the block.
-PENSTOCK_INLINE Step decode_last(Lane& lane, Progress& progress, const uint8_t* data) {
+HEADRACE_INLINE Step decode_last(Lane& lane, Progress& progress, const uint8_t* data) {
   const size_t at = look_index(lane);
   const AcEntry& entry = lane.table->look[at];
   refill(lane.reader, data);
@@ -198,7 +198,7 @@ enum class Look { inside, last, too_long };
 // One look at the table. Nothing is done unless all that it shows lies inside the block.
 // intentional: long symbols are told from last ones here, and not in one place for all looks. Each
 // look has its own branch for them then, and the processor guesses wrong once, not twice.
-PENSTOCK_INLINE Look decode_short(Lane& lane) {
+HEADRACE_INLINE Look decode_short(Lane& lane) {
   const size_t at = look_index(lane);
   // intentional: one load for each member, which is cheaper than to take a word apart.
   const AcEntry& entry = lane.table->look[at];
@@ -216,14 +216,14 @@ PENSTOCK_INLINE Look decode_short(Lane& lane) {
   return Look::inside;
 }
 
-PENSTOCK_INLINE Status status_of(Step step) {
+HEADRACE_INLINE Status status_of(Step step) {
   return step == Step::corrupt     ? Status::corrupt
          : step == Step::truncated ? Status::truncated
                                    : Status::ok;
 }
 
 // What decode_short has left. Goes on with the next span when one is done.
-PENSTOCK_INLINE Step decode_rare(Look look, Lane& lane, Progress& progress, Queue& queue) {
+HEADRACE_INLINE Step decode_rare(Look look, Lane& lane, Progress& progress, Queue& queue) {
   const Step step = look == Look::too_long ? decode_long(lane, progress, queue.data)
                                            : decode_last(lane, progress, queue.data);
   return step == Step::span_done ? end_span(lane, progress, queue) : step;
@@ -233,7 +233,7 @@ PENSTOCK_INLINE Step decode_rare(Look look, Lane& lane, Progress& progress, Queu
 // intentional: they are written out, for a loop around them would be one more branch to predict,
 // and its count is not in step with the blocks.
 static_assert(5 * kLookBits <= kLoadedBits);
-PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
+HEADRACE_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
   const uint8_t* const data = queue.data;
   Look look;
   const auto inside = [&]() __attribute__((always_inline)) {
@@ -251,7 +251,7 @@ PENSTOCK_INLINE Status run_one(Lane lane, Progress& progress, Queue& queue) {
   }
 }
 
-PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& progress_b,
+HEADRACE_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& progress_b,
                                Queue& queue) {
   const uint8_t* const data = queue.data;
   Look look_a, look_b;
@@ -280,7 +280,7 @@ PENSTOCK_INLINE Status run_two(Lane a, Lane b, Progress& progress_a, Progress& p
   }
 }
 
-PENSTOCK_INLINE Status decode_all(const McuLayout& layout, const uint8_t* data, Span* spans,
+HEADRACE_INLINE Status decode_all(const McuLayout& layout, const uint8_t* data, Span* spans,
                                   int count) {
   Queue queue;
   queue.layout = &layout;
@@ -301,8 +301,8 @@ Status decode_portable(const McuLayout& layout, const uint8_t* data, Span* spans
   return decode_all(layout, data, spans, count);
 }
 
-#if PENSTOCK_AVX2
-PENSTOCK_TARGET_AVX2 Status decode_bmi2(const McuLayout& layout, const uint8_t* data, Span* spans,
+#if HEADRACE_AVX2
+HEADRACE_TARGET_AVX2 Status decode_bmi2(const McuLayout& layout, const uint8_t* data, Span* spans,
                                         int count) {
   return decode_all(layout, data, spans, count);
 }
@@ -316,9 +316,9 @@ size_t copy_plain(const uint8_t* from, const uint8_t* end, uint8_t* to) {
   return size_t(stop - from);
 }
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 // May write up to 31 bytes more, of those that follow.
-PENSTOCK_TARGET_AVX2 size_t copy_plain_avx2(const uint8_t* from, const uint8_t* end, uint8_t* to) {
+HEADRACE_TARGET_AVX2 size_t copy_plain_avx2(const uint8_t* from, const uint8_t* end, uint8_t* to) {
   size_t count = 0;
   for (; size_t(end - from) - count >= 32; count += 32) {
     const __m256i bytes = load_bytes(from + count);
@@ -335,7 +335,7 @@ PENSTOCK_TARGET_AVX2 size_t copy_plain_avx2(const uint8_t* from, const uint8_t* 
 
 Status decode_spans(const McuLayout& layout, const uint8_t* data, Span* spans, int count) {
   if (count == 0) return Status::ok;
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (use_avx2()) return decode_bmi2(layout, data, spans, count);
 #endif
   return decode_portable(layout, data, spans, count);
@@ -345,7 +345,7 @@ Unstuffed unstuff(Bytes data, uint8_t* out) {
   const uint8_t *from = data.data, *end = data.data + data.size;
   uint8_t* to = out;
   auto* copy = copy_plain;
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (use_avx2()) copy = copy_plain_avx2;
 #endif
   for (;;) {
@@ -359,4 +359,4 @@ Unstuffed unstuff(Bytes data, uint8_t* out) {
   return {size_t(from - data.data), size_t(to - out)};
 }
 
-}  // namespace penstock
+}  // namespace headrace

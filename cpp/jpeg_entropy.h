@@ -5,7 +5,7 @@
 
 #include "jpeg_huffman.h"
 
-namespace penstock {
+namespace headrace {
 
 // The blocks of one MCU, in the order in which they are coded.
 struct McuLayout {
@@ -47,4 +47,4 @@ struct Unstuffed {
 // what lies behind the bytes written may be overwritten.
 Unstuffed unstuff(Bytes data, uint8_t* out);
 
-}  // namespace penstock
+}  // namespace headrace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace penstock {
+namespace headrace {
 
 const uint8_t kNaturalOrder[kBlockSize] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
@@ -266,4 +266,4 @@ void HeaderParser::guess_color(Headers& headers) const {
     headers.color = ColorSpace::ycc;
 }
 
-}  // namespace penstock
+}  // namespace headrace

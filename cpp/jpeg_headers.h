@@ -8,7 +8,7 @@
 #include "pixels.h"
 #include "status.h"
 
-namespace penstock {
+namespace headrace {
 
 constexpr int kMaxComponents = 3;
 constexpr int kMaxBlocksPerMcu = 10;  // B.2.3 of the standard; libjpeg-turbo refuses more
@@ -90,4 +90,4 @@ class HeaderParser {
   std::array<std::array<int16_t, kBlockSize>, 4> quant_{};
 };
 
-}  // namespace penstock
+}  // namespace headrace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr int kMaxShortSize = 7;  // values of more bits do not fit into an entry
@@ -124,4 +124,4 @@ Status build_ac_table(const HuffmanSpec& spec, AcTable& table) {
   return status;
 }
 
-}  // namespace penstock
+}  // namespace headrace

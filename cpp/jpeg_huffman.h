@@ -5,7 +5,7 @@
 
 #include "jpeg_headers.h"
 
-namespace penstock {
+namespace headrace {
 
 // Tables are small on purpose: they share the nearest cache with coefficients and samples.
 constexpr int kDcLookBits = 9;
@@ -54,4 +54,4 @@ constexpr int kLongSymbol = 192;  // needs a second look: too many bits, or too 
 Status build_dc_table(const HuffmanSpec& spec, DcTable& table);
 Status build_ac_table(const HuffmanSpec& spec, AcTable& table);
 
-}  // namespace penstock
+}  // namespace headrace

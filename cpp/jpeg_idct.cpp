@@ -7,7 +7,7 @@
 
 // The factors of the Loeffler-Ligtenberg-Moschytz algorithm with 13 fractional bits, as in
 // libjpeg's jidctint.c, added up pairwise so that each output is a sum of two products.
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr int kPass1Shift = 11;  // leaves 2 fractional bits between the passes
@@ -98,7 +98,7 @@ void inverse_dct_portable(int16_t* left, int16_t* right, const int16_t* quant, u
 
 // --- AVX2: two blocks, one in each half of the registers ----------------------------------------
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 
 AVX2_INLINE __m256i factors(int16_t a, int16_t b) {
   return _mm256_set1_epi32(int32_t(uint32_t(uint16_t(a)) | uint32_t(uint16_t(b)) << 16));
@@ -236,7 +236,7 @@ void fill_dc(uint8_t left, uint8_t right, uint8_t* out, size_t stride) {
   }
 }
 
-PENSTOCK_TARGET_AVX2 void inverse_dct_avx2(int16_t* left, int16_t* right, const int16_t* quant,
+HEADRACE_TARGET_AVX2 void inverse_dct_avx2(int16_t* left, int16_t* right, const int16_t* quant,
                                            uint8_t* out, size_t stride) {
   const __m256i right_half = _mm256_setr_epi64x(0, -1, 0, -1);
   const __m256i but_dc = _mm256_setr_epi64x(~0xFFFFLL, -1, ~0xFFFFLL, -1);
@@ -263,10 +263,10 @@ PENSTOCK_TARGET_AVX2 void inverse_dct_avx2(int16_t* left, int16_t* right, const 
 }  // namespace
 
 InverseDct inverse_dct() {
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (use_avx2()) return inverse_dct_avx2;
 #endif
   return inverse_dct_portable;
 }
 
-}  // namespace penstock
+}  // namespace headrace

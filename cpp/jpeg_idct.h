@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace penstock {
+namespace headrace {
 
 // Two blocks at a time: `left` and `right` (64 row-major coefficients each) become 8 rows of 16
 // samples. Clears both blocks.
@@ -15,4 +15,4 @@ using InverseDct = void (*)(int16_t* left, int16_t* right, const int16_t* quant,
 // The fastest variant for this CPU.
 InverseDct inverse_dct();
 
-}  // namespace penstock
+}  // namespace headrace

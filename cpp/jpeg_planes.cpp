@@ -5,7 +5,7 @@
 
 #include "jpeg_color.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr int kLeftPadding = 32;  // one sample is used, the rest keeps rows aligned
@@ -162,4 +162,4 @@ void Planes::write_rows(int32_t bottom, const Planar& out) {
   }
 }
 
-}  // namespace penstock
+}  // namespace headrace

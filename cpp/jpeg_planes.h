@@ -8,7 +8,7 @@
 #include "jpeg_headers.h"
 #include "jpeg_upsample.h"
 
-namespace penstock {
+namespace headrace {
 
 // The MCUs that a box needs, with the margin that its upsampling looks at.
 struct Region {
@@ -63,4 +63,4 @@ class Planes {
   const Upsampler* upsampler_ = nullptr;
 };
 
-}  // namespace penstock
+}  // namespace headrace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace penstock {
+namespace headrace {
 
 constexpr size_t kKeptStream = 16 << 20;  // a giant's memory is given back
 
@@ -211,4 +211,4 @@ void ScanDecoder::restore_stuffing(SeekTable& table) const {
   }
 }
 
-}  // namespace penstock
+}  // namespace headrace

@@ -10,7 +10,7 @@
 #include "jpeg_headers.h"
 #include "jpeg_seek.h"
 
-namespace penstock {
+namespace headrace {
 
 // A component's part in the MCUs of a scan: h x v blocks, from `first` on.
 struct ScanPart {
@@ -90,4 +90,4 @@ class ScanDecoder {
   std::vector<Check> checks_;
 };
 
-}  // namespace penstock
+}  // namespace headrace

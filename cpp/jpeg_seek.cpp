@@ -4,7 +4,7 @@
 
 #include "crc32c.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr size_t kChecksumBytes = 4;
@@ -162,4 +162,4 @@ bool read_seek(Bytes seek, Bytes jpeg, const Headers& headers, int32_t top, int3
   return true;
 }
 
-}  // namespace penstock
+}  // namespace headrace

@@ -19,7 +19,7 @@
 
 #include "jpeg_headers.h"
 
-namespace penstock {
+namespace headrace {
 
 struct SeekEntry {
   uint64_t bit = 0;  // counted from the start of the scan's data, stuffed zeros included
@@ -68,4 +68,4 @@ constexpr bool too_small_to_seek(Bytes jpeg, const Headers& headers) {
   return seek_budget(jpeg) < size_t(3 * headers.mcu_rows + 10);
 }
 
-}  // namespace penstock
+}  // namespace headrace

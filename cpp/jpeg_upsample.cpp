@@ -4,7 +4,7 @@
 
 #include "simd.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 void h2_portable(const uint8_t* in, uint8_t* out, int n) {
@@ -28,7 +28,7 @@ void h2v2_portable(const uint8_t* near, const uint8_t* far, uint8_t* out, int n)
   }
 }
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 
 AVX2_INLINE __m256i load_wide(const uint8_t* in) {
   return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
@@ -45,7 +45,7 @@ AVX2_INLINE void store_pairs(uint8_t* out, __m256i even, __m256i odd) {
   store_bytes(out, _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
 }
 
-PENSTOCK_TARGET_AVX2 void h2_avx2(const uint8_t* in, uint8_t* out, int n) {
+HEADRACE_TARGET_AVX2 void h2_avx2(const uint8_t* in, uint8_t* out, int n) {
   for (int i = 0; i < n; i += 16) {
     const __m256i here = times3(load_wide(in + i));
     const __m256i even =
@@ -56,7 +56,7 @@ PENSTOCK_TARGET_AVX2 void h2_avx2(const uint8_t* in, uint8_t* out, int n) {
   }
 }
 
-PENSTOCK_TARGET_AVX2 void v2_avx2(const uint8_t* near, const uint8_t* far, uint8_t* out, int n,
+HEADRACE_TARGET_AVX2 void v2_avx2(const uint8_t* near, const uint8_t* far, uint8_t* out, int n,
                                   int bias) {
   const __m256i bias16 = _mm256_set1_epi16(int16_t(bias));
   for (int i = 0; i < n; i += 16) {
@@ -67,7 +67,7 @@ PENSTOCK_TARGET_AVX2 void v2_avx2(const uint8_t* near, const uint8_t* far, uint8
   }
 }
 
-PENSTOCK_TARGET_AVX2 void h2v2_avx2(const uint8_t* near, const uint8_t* far, uint8_t* out, int n) {
+HEADRACE_TARGET_AVX2 void h2v2_avx2(const uint8_t* near, const uint8_t* far, uint8_t* out, int n) {
   for (int i = 0; i < n; i += 16) {
     const __m256i here = times3(column_sum(near + i, far + i));
     const __m256i even = _mm256_add_epi16(
@@ -81,14 +81,14 @@ PENSTOCK_TARGET_AVX2 void h2v2_avx2(const uint8_t* near, const uint8_t* far, uin
 #endif
 
 constexpr Upsampler kPortable{h2_portable, v2_portable, h2v2_portable};
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 constexpr Upsampler kAvx2{h2_avx2, v2_avx2, h2v2_avx2};
 #endif
 
 }  // namespace
 
 const Upsampler& upsampler() {
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (use_avx2()) return kAvx2;
 #endif
   return kPortable;
@@ -98,4 +98,4 @@ void replicate(const uint8_t* in, uint8_t* out, int n, int factor) {
   for (int i = 0; i < n; ++i, out += factor) std::memset(out, in[i], size_t(factor));
 }
 
-}  // namespace penstock
+}  // namespace headrace

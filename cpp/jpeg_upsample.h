@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace penstock {
+namespace headrace {
 
 // Rows are read one sample beyond both ends and up to kRowPadding further to the right; they are
 // written up to kRowPadding beyond the end.
@@ -22,4 +22,4 @@ const Upsampler& upsampler();
 // Each sample `factor` times.
 void replicate(const uint8_t* in, uint8_t* out, int n, int factor);
 
-}  // namespace penstock
+}  // namespace headrace

@@ -7,7 +7,7 @@
 #include "buffer.h"
 #include "simd.h"
 
-namespace penstock {
+namespace headrace {
 
 struct Bytes {
   const uint8_t* data = nullptr;
@@ -44,4 +44,4 @@ struct Planar {
   Planar rows(int32_t y, int32_t count) const { return {row(y), width, count, channels}; }
 };
 
-}  // namespace penstock
+}  // namespace headrace

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace penstock {
+namespace headrace {
 
 class Pool {
  public:
@@ -180,4 +180,4 @@ void run_parallel(size_t count, int threads, std::function<void(size_t)> task) {
   job.wait();
 }
 
-}  // namespace penstock
+}  // namespace headrace

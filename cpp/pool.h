@@ -9,7 +9,7 @@
 #include <functional>
 #include <memory>
 
-namespace penstock {
+namespace headrace {
 
 class Pool;
 
@@ -63,4 +63,4 @@ class Job {
 // be called from several threads at once, and in the child after a fork.
 void run_parallel(size_t count, int threads, std::function<void(size_t)> task);
 
-}  // namespace penstock
+}  // namespace headrace

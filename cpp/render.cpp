@@ -13,7 +13,7 @@
 #include "pixels.h"
 #include "resize.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr size_t kKeptBytes = 64 << 20;
@@ -144,4 +144,4 @@ std::unique_ptr<Job> begin_batch(const Sample* samples, size_t count, const Form
       RenderTurn{samples, sort_by_work(samples, count), format, out, status});
 }
 
-}  // namespace penstock
+}  // namespace headrace

@@ -10,7 +10,7 @@
 #include "resize_taps.h"
 #include "status.h"
 
-namespace penstock {
+namespace headrace {
 
 // Which part of a resized picture is wanted: the box is resized to `width` x `height`, of which the
 // part from (`left`, `top`) on is taken, black where that reaches outside. All of it if zero.
@@ -52,4 +52,4 @@ void render_batch(const Sample* samples, size_t count, const Format& format, int
 std::unique_ptr<Job> begin_batch(const Sample* samples, size_t count, const Format& format,
                                  std::shared_ptr<Crew> crew, uint8_t* out, Status* status);
 
-}  // namespace penstock
+}  // namespace headrace

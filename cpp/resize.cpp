@@ -4,7 +4,7 @@
 
 #include "interleave.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 // Rows that go through the horizontal pass together: they share the loads of the weights, and are
@@ -105,4 +105,4 @@ void Resizer::resize_columns_first(const Source& source, uint8_t* out, size_t st
   }
 }
 
-}  // namespace penstock
+}  // namespace headrace

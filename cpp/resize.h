@@ -10,7 +10,7 @@
 #include "resize_kernels.h"
 #include "resize_taps.h"
 
-namespace penstock {
+namespace headrace {
 
 struct Extent {
   int32_t width, height;
@@ -51,4 +51,4 @@ class Resizer {
   std::vector<RowPair> window_;
 };
 
-}  // namespace penstock
+}  // namespace headrace

@@ -6,7 +6,7 @@
 
 #include "simd.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr int32_t kHalf = 1 << (kWeightBits - 1);
@@ -43,7 +43,7 @@ void rows_portable(const RowPair* window, int32_t pairs, uint8_t* out, size_t at
 // multiplies bytes, does not saturate: |high| + |high'| is below 128.
 uint32_t high_of(int32_t weight) { return uint32_t(weight + 0x8000) >> 16 & 0xFF; }
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 
 // The two bytes of every other output, `odd` or even, in 16 bits each.
 AVX2_INLINE __m256i widen(__m256i bytes, int odd) {
@@ -77,7 +77,7 @@ AVX2_INLINE void store(uint8_t* out, const Sums sums[2]) {
 // The lanes of register r are eights r and r + 2: then packing to bytes leaves all in order. A load
 // has the sources of all pairs.
 template <int Loads, int Pairs>
-PENSTOCK_TARGET_AVX2 void columns_near(ColumnPass& pass, const Planar& in, const Planar& out) {
+HEADRACE_TARGET_AVX2 void columns_near(ColumnPass& pass, const Planar& in, const Planar& out) {
   const size_t in_line = in.line(), out_line = out.line();
   for (size_t b = 0; b < pass.blocks.size(); ++b) {
     const ColumnPass::Block& block = pass.blocks[b];
@@ -114,7 +114,7 @@ PENSTOCK_TARGET_AVX2 void columns_near(ColumnPass& pass, const Planar& in, const
 
 // For outputs of many sources, or far apart: 16 lines at once, which are turned for that, so that
 // the same two columns of all of them lie side by side.
-PENSTOCK_TARGET_AVX2 void columns_far(ColumnPass& pass, const Planar& in, const Planar& out) {
+HEADRACE_TARGET_AVX2 void columns_far(ColumnPass& pass, const Planar& in, const Planar& out) {
   const size_t in_line = in.line(), out_line = out.line(), lines = size_t(in.height * in.channels);
   const size_t pairs = pass.far_pairs();
   const int32_t* const first = pass.taps->first.data();
@@ -159,7 +159,7 @@ PENSTOCK_TARGET_AVX2 void columns_far(ColumnPass& pass, const Planar& in, const 
 
 // With a count of Pairs that the compiler knows, rows and weights stay in registers.
 template <int Pairs>
-PENSTOCK_TARGET_AVX2 void rows_avx2(const RowPair* window, int32_t pairs, uint8_t* out, size_t at,
+HEADRACE_TARGET_AVX2 void rows_avx2(const RowPair* window, int32_t pairs, uint8_t* out, size_t at,
                                     size_t end) {
   RowPair kept[Pairs + 1];
   std::copy_n(window, Pairs, kept);
@@ -197,7 +197,7 @@ WeightPair split_weights(const int32_t* weights) {
 void ColumnPass::prepare(const Taps& taps_to_use) {
   taps = &taps_to_use;
   kernel_ = columns_portable;
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   if (!use_avx2()) return;
   constexpr decltype(kernel_) near[2][3] = {
       {columns_near<1, 1>, columns_near<1, 2>, columns_near<1, 3>},
@@ -253,7 +253,7 @@ void ColumnPass::arrange(int32_t loads) {
 
 void resample_rows(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes) {
   auto* run = rows_portable;
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   constexpr decltype(run) kernels[] = {rows_avx2<0>, rows_avx2<1>, rows_avx2<2>, rows_avx2<3>};
   if (use_avx2()) run = kernels[pairs < 4 ? pairs : 0];
 #endif
@@ -262,4 +262,4 @@ void resample_rows(const RowPair* window, int32_t pairs, uint8_t* out, size_t by
   if (bytes % kLineUnit != 0) run(window, pairs, out, bytes - kLineUnit, bytes);
 }
 
-}  // namespace penstock
+}  // namespace headrace

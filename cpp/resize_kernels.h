@@ -9,7 +9,7 @@
 #include "pixels.h"
 #include "resize_taps.h"
 
-namespace penstock {
+namespace headrace {
 
 // Two weights, split as the kernels need them: the lows in 16 bits each, the highs in bytes, twice.
 struct WeightPair {
@@ -66,4 +66,4 @@ struct RowPair {
 // Vertical pass: makes `bytes` bytes, at least kLineUnit, from the same bytes of those rows.
 void resample_rows(const RowPair* window, int32_t pairs, uint8_t* out, size_t bytes);
 
-}  // namespace penstock
+}  // namespace headrace

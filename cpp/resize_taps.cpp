@@ -5,7 +5,7 @@
 
 #include "simd.h"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 double evaluate(Filter filter, double x) {
@@ -60,4 +60,4 @@ Range Taps::take_sources() {
   return {begin, end};
 }
 
-}  // namespace penstock
+}  // namespace headrace

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace penstock {
+namespace headrace {
 
 enum class Filter { bilinear, bicubic };
 
@@ -44,4 +44,4 @@ struct Taps {
   std::vector<double> exact_;  // weights of one output
 };
 
-}  // namespace penstock
+}  // namespace headrace

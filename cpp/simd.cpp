@@ -2,13 +2,13 @@
 
 #include <atomic>
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 std::atomic<bool> portable_forced{false};
 
 bool cpu_has_avx2() {
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
          __builtin_cpu_supports("bmi2");
 #else
@@ -25,4 +25,4 @@ bool use_avx2() {
 
 void force_portable(bool portable) { portable_forced.store(portable, std::memory_order_relaxed); }
 
-}  // namespace penstock
+}  // namespace headrace

@@ -5,14 +5,14 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
-#define PENSTOCK_AVX2 1
-#define PENSTOCK_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
-#define AVX2_INLINE PENSTOCK_TARGET_AVX2 inline __attribute__((always_inline))
+#define HEADRACE_AVX2 1
+#define HEADRACE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2")))
+#define AVX2_INLINE HEADRACE_TARGET_AVX2 inline __attribute__((always_inline))
 #else
-#define PENSTOCK_AVX2 0
+#define HEADRACE_AVX2 0
 #endif
 
-namespace penstock {
+namespace headrace {
 
 // How many bytes the hot loops may read past the end of a row, and write where they say so.
 constexpr int kRowPadding = 64;
@@ -20,7 +20,7 @@ constexpr int kRowPadding = 64;
 // Bytes that the hot loops over planar lines work on at once: no line ends in the middle of them.
 constexpr size_t kLineUnit = 32;
 
-#if PENSTOCK_AVX2
+#if HEADRACE_AVX2
 AVX2_INLINE __m256i load_bytes(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
@@ -58,4 +58,4 @@ bool use_avx2();
 // For tests: take the portable path even where AVX2 is there.
 void force_portable(bool portable);
 
-}  // namespace penstock
+}  // namespace headrace

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace penstock {
+namespace headrace {
 
 enum class Status : int32_t {
   ok = 0,
@@ -16,4 +16,4 @@ enum class Status : int32_t {
   changed = 6,    // the data does not have the checksum that was given with it
 };
 
-}  // namespace penstock
+}  // namespace headrace

@@ -20,8 +20,8 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-import penstock
-from penstock.transforms import RandomHorizontalFlip, RandomResizedCrop
+import headrace
+from headrace.transforms import RandomHorizontalFlip, RandomResizedCrop
 
 CONSOLE = Console()
 
@@ -57,9 +57,9 @@ def read_loose(source: Path) -> int:
     return sum(len(path.read_bytes()) for path in source.rglob("*.jpg"))
 
 
-def read_packed(dataset: penstock.Dataset) -> int:
+def read_packed(dataset: headrace.Dataset) -> int:
     return sum(
-        len(jpg) for (jpegs,) in penstock.Loader(dataset, 256, fields=("jpg",)) for jpg in jpegs
+        len(jpg) for (jpegs,) in headrace.Loader(dataset, 256, fields=("jpg",)) for jpg in jpegs
     )
 
 
@@ -85,10 +85,10 @@ def load_epoch(loader: Iterable[tuple[np.ndarray, np.ndarray]]) -> int:
 
 def compare(source: Path, packed: Path) -> None:
     """The table: each job from loose files and from the shards."""
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     count, size = len(dataset), sum(path.stat().st_size for path in source.rglob("*.jpg"))
     steps = [RandomResizedCrop(224), RandomHorizontalFlip()]
-    loader = penstock.Loader(dataset, 256, shuffle=True, transform=steps)
+    loader = headrace.Loader(dataset, 256, shuffle=True, transform=steps)
     drop_cache(source.rglob("*.jpg"))
     loose_bytes = timed(lambda: read_loose(source))
     drop_cache(packed.glob("*.tar"))
@@ -121,8 +121,8 @@ def train(packed: Path, epochs: int = 4) -> None:
     except ModuleNotFoundError:
         CONSOLE.print("torch is not installed: no training")
         return
-    from penstock.torch import Loader
-    from penstock.transforms import CenterCrop, Normalize, Resize
+    from headrace.torch import Loader
+    from headrace.transforms import CenterCrop, Normalize, Resize
 
     torch.manual_seed(0)
     norm = Normalize()
@@ -173,13 +173,13 @@ def main() -> None:
     source = prepare(options.folder, options.count)
     packed = options.folder / "shards"
     shutil.rmtree(packed, ignore_errors=True)
-    summary = penstock.pack_dataset(source, packed, shard_size=64 << 20)
+    summary = headrace.pack_dataset(source, packed, shard_size=64 << 20)
     CONSOLE.print(
         f"packed {summary.samples} photos into {summary.shards} shards in {summary.seconds:.1f} s "
         f"({summary.source_bytes / summary.seconds / 1e6:.0f} MB/s)"
     )
     start = time.perf_counter()
-    problems = penstock.verify_dataset(packed)
+    problems = headrace.verify_dataset(packed)
     seconds = time.perf_counter() - start
     CONSOLE.print(f"verified every byte in {seconds:.1f} s: {len(problems)} problems")
     compare(source, packed)

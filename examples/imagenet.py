@@ -1,6 +1,6 @@
 """Trains a ResNet on ImageNet, or on anything that lies in folders like it.
 
-    penstock pack imagenet/train shards/train && penstock pack imagenet/val shards/val    # or use the folders as they are
+    headrace pack imagenet/train shards/train && headrace pack imagenet/val shards/val    # or use the folders as they are
     python examples/imagenet.py shards
     torchrun --nproc-per-node 8 examples/imagenet.py shards --arch resnet50 --batch-size 1024 --amp bf16
 
@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torchvision import models, transforms
 
-from penstock.torch import Loader
+from headrace.torch import Loader
 
 
 def main() -> None:

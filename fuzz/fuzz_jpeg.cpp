@@ -13,35 +13,35 @@
 #include "../cpp/jpeg_headers.h"
 #include "../cpp/simd.h"
 
-using penstock::Box;
-using penstock::Bytes;
-using penstock::Status;
+using headrace::Box;
+using headrace::Bytes;
+using headrace::Status;
 
 namespace {
 
 constexpr int64_t kMaxPixels = 1 << 20;  // more only takes longer
 
 std::vector<uint8_t> sign(Bytes table, Bytes jpeg) {
-  penstock::HeaderParser parser;
-  penstock::Headers headers;
+  headrace::HeaderParser parser;
+  headrace::Headers headers;
   std::vector<uint8_t> seek(table.data, table.data + table.size);
   if (parser.open(jpeg, headers) != Status::ok) return seek;
-  uint32_t crc = penstock::crc32c(0, jpeg.data, headers.scan.data);
-  crc = penstock::crc32c(crc, table.data, table.size);
+  uint32_t crc = headrace::crc32c(0, jpeg.data, headers.scan.data);
+  crc = headrace::crc32c(crc, table.data, table.size);
   for (int shift = 0; shift < 32; shift += 8) seek.push_back(uint8_t(crc >> shift));
   return seek;
 }
 
 Status decode(Bytes jpeg, Box box, const std::vector<uint8_t>& seek, std::vector<uint8_t>& out) {
-  static penstock::JpegDecoder decoder;  // used again and again, as a thread does
+  static headrace::JpegDecoder decoder;  // used again and again, as a thread does
   const Status opened = decoder.open(jpeg);
   if (opened != Status::ok) return opened;
-  penstock::Planar planar{nullptr, box.width, box.height, decoder.channels()};
+  headrace::Planar planar{nullptr, box.width, box.height, decoder.channels()};
   std::vector<uint8_t> lines(planar.stride() * size_t(box.height));  // exact: ASan guards its end
   planar.data = lines.data();
   const Status decoded = decoder.decode(box, {seek.data(), seek.size()}, planar);
   out.assign(size_t(box.width) * size_t(box.height) * 3, 0);
-  penstock::interleave(planar, out.data(), size_t(box.width) * 3);
+  headrace::interleave(planar, out.data(), size_t(box.width) * 3);
   return decoded;
 }
 
@@ -62,9 +62,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<uint8_t> copy(data + 6 + table_size, data + size);
   const Bytes jpeg{copy.data(), copy.size()};
 
-  penstock::JpegDecoder probe;
+  headrace::JpegDecoder probe;
   std::vector<uint8_t> built;
-  const Status build_status = penstock::build_seek(jpeg, built);
+  const Status build_status = headrace::build_seek(jpeg, built);
   if (probe.open(jpeg) != Status::ok) return 0;
   if (int64_t(probe.width()) * probe.height() > kMaxPixels) return 0;
   const int32_t left = scale(data[0], probe.width()), top = scale(data[1], probe.height());
@@ -78,9 +78,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check(plain == other);
   }
   if (status == Status::ok) {
-    penstock::force_portable(true);
+    headrace::force_portable(true);
     check(decode(jpeg, box, {}, other) == Status::ok);
-    penstock::force_portable(false);
+    headrace::force_portable(false);
     check(plain == other);
   }
   decode(jpeg, box, sign(table, jpeg), other);

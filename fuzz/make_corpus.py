@@ -11,9 +11,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
+from headrace import _core
 from images import encode
 from jpegs import make_multiscan
-from penstock import _core
 
 WHOLE = bytes([0, 0, 255, 255])
 INNER = bytes([90, 60, 128, 128])

@@ -13,10 +13,10 @@
 
 namespace {
 
-using penstock::Filter;
-using penstock::Format;
-using penstock::Sample;
-using penstock::Status;
+using headrace::Filter;
+using headrace::Format;
+using headrace::Sample;
+using headrace::Status;
 
 std::mt19937 bits;
 
@@ -58,8 +58,8 @@ Format draw_format(Sample& sample) {
 std::vector<uint8_t> render(const Sample& sample, const Format& format, bool portable) {
   std::vector<uint8_t> out(size_t(format.width) * size_t(format.height) * 3);
   Status status;
-  penstock::force_portable(portable);
-  penstock::render_batch(&sample, 1, format, 1, out.data(), &status);
+  headrace::force_portable(portable);
+  headrace::render_batch(&sample, 1, format, 1, out.data(), &status);
   if (status != Status::ok) std::abort();
   return out;
 }

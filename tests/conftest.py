@@ -13,8 +13,8 @@ from hypothesis import settings
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A loaded machine is no reason to fail.
-settings.register_profile("penstock", deadline=None)
-settings.load_profile("penstock")
+settings.register_profile("headrace", deadline=None)
+settings.load_profile("headrace")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from penstock.plan import EpochPlan, Shuffle, Split, plan_epoch
+from headrace.plan import EpochPlan, Shuffle, Split, plan_epoch
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock._core import crc32c, crc32c_each, set_simd
+from headrace._core import crc32c, crc32c_each, set_simd
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-import penstock
+import headrace
 from images import encode
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,7 +26,7 @@ def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(encode(60 + number % 5, 70, seed=number))
     monkeypatch.chdir(tmp_path)
-    penstock.pack_dataset("imagenet/train", "shards/train")
+    headrace.pack_dataset("imagenet/train", "shards/train")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -38,9 +38,9 @@ def test_the_examples_of_a_page_run(page: str, torchvision: ModuleType) -> None:
 def test_the_examples_of_flows_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the remote one, which needs two machines. The names that they leave to the reader are given here."""
     monkeypatch.chdir(tmp_path)
-    penstock.Flow.of([(encode(8, 8), 1)]).save("old.lmdb")
+    headrace.Flow.of([(encode(8, 8), 1)]).save("old.lmdb")
     names = {
-        "penstock": penstock,
+        "headrace": headrace,
         "paths": range(600),
         "load_and_augment": lambda number: (np.full((2, 2, 3), number % 256, np.uint8), number % 3),
         "rows": range(5),
@@ -51,14 +51,14 @@ def test_the_examples_of_flows_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     remote = [block for block in blocks if "tcp://" in block]
     assert len(remote) == 1
     run_blocks("docs/flow.md", [block for block in blocks if block not in remote], names)
-    assert [sample.label for sample in penstock.open_dataset("shards/good")] == [0, 0, 0]
+    assert [sample.label for sample in headrace.open_dataset("shards/good")] == [0, 0, 0]
 
 
 def test_the_page_of_the_loader_has_all_options_and_their_defaults() -> None:
     text = (ROOT / "docs/loader.md").read_text().partition("## All options")[2]
     rows = re.findall(r"^\| (`.*?`) \| (.*?) \|", text.partition("\n## ")[0], re.MULTILINE)
     told = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
-    parameters = inspect.signature(penstock.Loader).parameters
+    parameters = inspect.signature(headrace.Loader).parameters
     assert told.keys() == {*parameters, "device"}
     for name, default in told.items():
         if default.startswith("`") and "_" not in default:

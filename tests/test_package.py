@@ -7,16 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import penstock
+import headrace
 
-ROOT = Path(penstock.__file__).parent
+ROOT = Path(headrace.__file__).parent
 FOLDERS = ["formats", "pack", "plan", "read", "render", "run", "serve"]
 
 
 def test_public_names_are_sorted_and_few() -> None:
-    assert penstock.__all__ == sorted(penstock.__all__)
-    assert len(penstock.__all__) <= 25
-    assert all(hasattr(penstock, name) for name in penstock.__all__)
+    assert headrace.__all__ == sorted(headrace.__all__)
+    assert len(headrace.__all__) <= 25
+    assert all(hasattr(headrace, name) for name in headrace.__all__)
 
 
 def imported_folders(file: Path) -> set[str]:
@@ -28,7 +28,7 @@ def imported_folders(file: Path) -> set[str]:
             modules.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             modules.update(alias.name for alias in node.names)
-    parts = [module.split(".") for module in modules if module.startswith("penstock.")]
+    parts = [module.split(".") for module in modules if module.startswith("headrace.")]
     return {part[1] for part in parts}
 
 
@@ -48,7 +48,7 @@ def test_nothing_imports_the_cli_or_the_workbench() -> None:
 
 def test_importing_brings_no_torch_no_optional_package_and_starts_no_thread() -> None:
     code = (
-        "import sys, threading, penstock\n"
+        "import sys, threading, headrace\n"
         "heavy = {'torch', 'lmdb', 'zmq', 'msgpack', 'fsspec', 'av', 'ray'} & set(sys.modules)\n"
         "print(sorted(heavy), threading.active_count())"
     )

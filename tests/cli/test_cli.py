@@ -13,19 +13,19 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from headrace.cli.app import app
 from images import encode_deep
-from penstock.cli.app import app
 from trees import full_at, make_folder, write_images
 
 
-def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "penstock", *map(str, arguments)]
+def headrace(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headrace", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
-    result = penstock("pack", make_folder(tmp_path / "in"), tmp_path / "out", "--shard-size", "8KB")
+    result = headrace("pack", make_folder(tmp_path / "in"), tmp_path / "out", "--shard-size", "8KB")
     assert result.returncode == 0, result.stderr
     assert "15" in result.stdout and result.stderr == ""
     return tmp_path / "out"
@@ -34,7 +34,7 @@ def packed(tmp_path: Path) -> Path:
 def test_pack_prints_its_summary_as_json(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     (source / "class0" / "bad.jpg").write_bytes(b"")
-    result = penstock("pack", source, tmp_path / "out", "--on-error", "skip", "--json")
+    result = headrace("pack", source, tmp_path / "out", "--on-error", "skip", "--json")
     summary = json.loads(result.stdout)
     assert (summary["samples"], summary["shards"]) == (15, 1)
     assert summary["rejected"] == [{"name": "class0/bad.jpg", "reason": "the file is empty"}]
@@ -52,7 +52,7 @@ def test_images_of_16_bits_are_counted_and_warned_of(tmp_path: Path) -> None:
         ("index", tmp_path / "in", "--out", tmp_path / "index"),
         ("info", tmp_path / "out"),
     ):
-        result = penstock(*arguments, "--json")
+        result = headrace(*arguments, "--json")
         assert result.stderr.startswith("note: 2 images have 16 bits per pixel")
         assert json.loads(result.stdout)["kinds"] == {"png-16": 2}
 
@@ -87,7 +87,7 @@ def test_labels_that_are_numbers_are_said_to_be_not_named(tmp_path: Path) -> Non
 def test_pack_of_bad_files_exits_with_2_and_names_them(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in")
     (source / "class0" / "bad.jpg").write_bytes(b"")
-    result = penstock("pack", source, tmp_path / "out")
+    result = headrace("pack", source, tmp_path / "out")
     assert result.returncode == 2
     assert "class0/bad.jpg: the file is empty" in result.stderr
     assert "Traceback" not in result.stderr
@@ -96,42 +96,42 @@ def test_pack_of_bad_files_exits_with_2_and_names_them(tmp_path: Path) -> None:
 def test_pack_takes_a_listing_and_shrinks(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", classes=1, size=60)
     (tmp_path / "list.csv").write_text("path,label,angle\nclass0/000.jpg,5,0.25\n")
-    result = penstock(
+    result = headrace(
         "pack", source, tmp_path / "out", "--listing", tmp_path / "list.csv",
         "--resize-short", 20, "--quality", 80, "--order", "source", "--seed", 3, "--workers", 1,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    info = json.loads(penstock("info", tmp_path / "out", "--json").stdout)
+    info = json.loads(headrace("info", tmp_path / "out", "--json").stdout)
     assert (info["samples"], info["fields"]) == (1, ["cls", "jpg", "json"])
 
 
 def test_info_says_what_is_in_it(packed: Path) -> None:
-    info = json.loads(penstock("info", packed, "--json").stdout)
+    info = json.loads(headrace("info", packed, "--json").stdout)
     assert info["samples"] == 15
     assert info["shards"] == len(list(packed.glob("*.tar"))) > 1
     assert info["bytes"] == sum(path.stat().st_size for path in packed.glob("*.tar"))
     assert info["fields"] == ["cls", "jpg", "png"]
     assert info["classes"] == ["class0", "class1", "class2"]
     assert info["kinds"] == {"baseline": 12, "png": 3}
-    assert "12 baseline, 3 png" in penstock("info", packed).stdout
+    assert "12 baseline, 3 png" in headrace("info", packed).stdout
 
 
 def test_verify_exits_with_1_and_lists_what_is_wrong(packed: Path) -> None:
-    assert penstock("verify", packed).returncode == 0
+    assert headrace("verify", packed).returncode == 0
     tar = packed / "shard-000000.tar"
     tar.write_bytes(tar.read_bytes()[:-2000])
-    result = penstock("verify", packed)
+    result = headrace("verify", packed)
     assert result.returncode == 1
     assert "shard-000000.tar" in result.stdout
-    report = json.loads(penstock("verify", packed, "--json").stdout)
+    report = json.loads(headrace("verify", packed, "--json").stdout)
     assert report["ok"] is False
     assert {"shard", "key", "offset", "reason"} == set(report["problems"][0])
 
 
 def test_index_reads_tars_where_they_are(shared: Path, tmp_path: Path) -> None:
-    result = penstock("index", shared / "fixtures" / "webdataset", "--out", tmp_path, "--json")
+    result = headrace("index", shared / "fixtures" / "webdataset", "--out", tmp_path, "--json")
     assert json.loads(result.stdout)["samples"] == 120
-    assert penstock("verify", tmp_path).returncode == 0
+    assert headrace("verify", tmp_path).returncode == 0
 
 
 def test_index_says_where_the_index_of_a_pattern_lies(shared: Path, tmp_path: Path) -> None:
@@ -140,12 +140,12 @@ def test_index_says_where_the_index_of_a_pattern_lies(shared: Path, tmp_path: Pa
     fixtures = shared / "fixtures" / "webdataset"
     shutil.copyfile(fixtures / "train-000000.tar", tmp_path / "a" / "x.tar")
     shutil.copyfile(fixtures / "train-000001.tar", tmp_path / "b" / "x.tar")
-    result = penstock("index", tmp_path / "{a,b}" / "x.tar", "--json")
+    result = headrace("index", tmp_path / "{a,b}" / "x.tar", "--json")
     assert json.loads(result.stdout)["path"] == str(tmp_path), result.stderr
 
 
 def test_show_draws_a_contact_sheet(packed: Path, tmp_path: Path) -> None:
-    result = penstock("show", packed, "-o", tmp_path / "sheet.png", "--count", 6, "--size", 64)
+    result = headrace("show", packed, "-o", tmp_path / "sheet.png", "--count", 6, "--size", 64)
     assert result.returncode == 0, result.stderr
     with Image.open(tmp_path / "sheet.png") as sheet:
         colours = sheet.convert("RGB").getcolors(1 << 20)
@@ -158,10 +158,10 @@ def test_a_sheet_that_does_not_fit_on_the_disk_leaves_the_one_before(
     sheet = tmp_path / "sheet.png"
     sheet.write_bytes(b"before")
     with full_at(100):
-        result = penstock("show", packed, "-o", sheet, "--force")
+        result = headrace("show", packed, "-o", sheet, "--force")
     assert (result.returncode, result.stderr) == (
         2,
-        f"penstock: [Errno 27] File too large: '{sheet}'\n",
+        f"headrace: [Errno 27] File too large: '{sheet}'\n",
     )
     assert sheet.read_bytes() == b"before"
 
@@ -169,12 +169,12 @@ def test_a_sheet_that_does_not_fit_on_the_disk_leaves_the_one_before(
 def test_a_sheet_is_overwritten_only_on_request(packed: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.png"
     sheet.write_bytes(b"years of work")
-    result = penstock("show", packed, "-o", sheet)
+    result = headrace("show", packed, "-o", sheet)
     assert (result.returncode, sheet.read_bytes()) == (2, b"years of work")
     assert result.stderr == (
-        f"penstock: {sheet}: exists already; choose another --out, or overwrite it with --force\n"
+        f"headrace: {sheet}: exists already; choose another --out, or overwrite it with --force\n"
     )
-    assert penstock("show", packed, "-o", sheet, "--force").returncode == 0
+    assert headrace("show", packed, "-o", sheet, "--force").returncode == 0
     assert sheet.read_bytes() != b"years of work"
 
 
@@ -182,12 +182,12 @@ def test_of_many_rejected_files_ten_are_shown_and_all_are_listed(tmp_path: Path)
     source = make_folder(tmp_path / "in")
     for number in range(40):
         (source / "class0" / f"bad{number:02d}.jpg").write_bytes(b"")
-    lines = penstock("pack", source, tmp_path / "refused").stderr.splitlines()
-    assert lines[0] == "penstock: 40 of 55 files cannot be packed:"
+    lines = headrace("pack", source, tmp_path / "refused").stderr.splitlines()
+    assert lines[0] == "headrace: 40 of 55 files cannot be packed:"
     assert lines[11] == "  ... and 30 more; on_error='skip' lists all of them in rejected.jsonl"
     assert lines[12].endswith("or pack the rest with on_error='skip' (--on-error skip).")
     assert len(lines) == 13
-    result = penstock("pack", source, tmp_path / "out", "--on-error", "skip", "--json")
+    result = headrace("pack", source, tmp_path / "out", "--on-error", "skip", "--json")
     lines = result.stderr.splitlines()
     assert lines[:2] == [f"rejected class0/bad{n}.jpg: the file is empty" for n in ("00", "01")]
     listed = tmp_path / "out" / "rejected.jsonl"
@@ -200,14 +200,14 @@ def test_info_shows_the_columns_of_the_user_with_their_types(tmp_path: Path) -> 
     write_images(tmp_path / "in", "0.jpg", "1.jpg")
     listing = tmp_path / "in" / "list.csv"
     listing.write_text("path,label,angle,who\n0.jpg,0,0.5,ann\n1.jpg,1,1.5,bob\n")
-    assert penstock("pack", listing, tmp_path / "out").returncode == 0
+    assert headrace("pack", listing, tmp_path / "out").returncode == 0
     for path in (listing, tmp_path / "out"):
-        content = json.loads(penstock("info", path, "--json").stdout)
+        content = json.loads(headrace("info", path, "--json").stdout)
         assert content["columns"] == {"angle": "double", "who": "string"}
-        assert "angle (double), who (string)" in penstock("info", path).stdout
+        assert "angle (double), who (string)" in headrace("info", path).stdout
     plain = make_folder(tmp_path / "plain")
-    assert json.loads(penstock("info", plain, "--json").stdout)["columns"] == {}
-    assert "│ columns" not in penstock("info", plain).stdout
+    assert json.loads(headrace("info", plain, "--json").stdout)["columns"] == {}
+    assert "│ columns" not in headrace("info", plain).stdout
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_info_shows_the_columns_of_the_user_with_their_types(tmp_path: Path) -> 
     ],
 )
 def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> None:
-    result = penstock(*arguments)
+    result = headrace(*arguments)
     assert result.returncode == 2
     assert said in result.stderr
     assert "Traceback" not in result.stderr
@@ -230,10 +230,10 @@ def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> N
 
 def test_odd_paths_are_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "gone").symlink_to("nowhere")
-    result = penstock("pack", make_folder(tmp_path / "in"), tmp_path / "gone")
+    result = headrace("pack", make_folder(tmp_path / "in"), tmp_path / "gone")
     assert result.returncode == 2 and "gone: is a link to nowhere" in result.stderr
     (tmp_path / "l.csv").write_text("path\n")
-    result = penstock("verify", tmp_path / "l.csv")
+    result = headrace("verify", tmp_path / "l.csv")
     assert result.returncode == 2 and "no manifest" in result.stderr
 
 
@@ -244,4 +244,4 @@ def test_what_is_read_is_called_path(verb: str) -> None:
 
 
 def test_version() -> None:
-    assert penstock("--version").stdout.startswith("penstock 0.")
+    assert headrace("--version").stdout.startswith("headrace 0.")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import penstock
+import headrace
 from trees import digests, make_folder
 
-SOURCE = Path(penstock.__file__).parents[1]
+SOURCE = Path(headrace.__file__).parents[1]
 
-# Python imports it before anything else. Counts the calls of functions from the moment when Penstock
+# Python imports it before anything else. Counts the calls of functions from the moment when Headrace
 # has been reached, and sends the process Ctrl-C at one of them, given by its number or its name; or
 # when Python is about to end.
 AT_CALL = """
@@ -46,8 +46,8 @@ def end():
 atexit.register(end)
 sys.setprofile(count)
 """
-SCRIPT = "import re\nimport sys\nfrom penstock.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
-COMMAND = ["-m", "penstock"]
+SCRIPT = "import re\nimport sys\nfrom headrace.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+COMMAND = ["-m", "headrace"]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("room")
     make_folder(root / "source", classes=2, per_class=2)
     (root / "sitecustomize.py").write_text(AT_CALL)
-    (root / "penstock").write_text(SCRIPT)
+    (root / "headrace").write_text(SCRIPT)
     return root
 
 
@@ -94,22 +94,22 @@ def test_an_interrupt_at_any_call_of_a_pack_exits_with_130_and_it_resumes(
     for when in [calls * (4 * n + part) // 40 + 1 for n in range(10)]:
         out = tmp_path / str(when)
         ended = run(room, COMMAND, when, "pack", room / "source", out)
-        assert ended == (130, "penstock: interrupted\n"), when
+        assert ended == (130, "headrace: interrupted\n"), when
         if out.exists():
-            penstock.pack_dataset(room / "source", out)
+            headrace.pack_dataset(room / "source", out)
             assert digests(out) == digests(room / "whole"), when
 
 
 def test_an_interrupt_inside_an_exec_of_text_exits_with_130(room: Path) -> None:
     """Python remembers that one, and would end by the signal."""
     program = (
-        "import sys\nsys.argv = ['penstock', 'pack', 'a', 'b']\n"
-        "from penstock.cli import app\n"
+        "import sys\nsys.argv = ['headrace', 'pack', 'a', 'b']\n"
+        "from headrace.cli import app\n"
         "app._run = lambda: exec('raise KeyboardInterrupt')\n"
         "app.main()"
     )
     (room / "program.py").write_text(program)
-    assert run(room, ["-m", "program"], "none") == (130, "penstock: interrupted\n")
+    assert run(room, ["-m", "program"], "none") == (130, "headrace: interrupted\n")
 
 
 def test_an_interrupt_inside_a_finalizer_exits_with_130(room: Path) -> None:
@@ -123,36 +123,36 @@ def test_an_interrupt_inside_a_finalizer_exits_with_130(room: Path) -> None:
         "    Finalized()\n"
         "    threading.Event().wait(20)\n"
         "    return 0\n"
-        "from penstock.cli import app\n"
+        "from headrace.cli import app\n"
         "app._run = run\n"
         "app.main()"
     )
     (room / "finalizing").mkdir(exist_ok=True)
-    (room / "finalizing" / "penstock").write_text(program)
-    assert run(room, ["finalizing/penstock"], "none") == (130, "penstock: interrupted\n")
+    (room / "finalizing" / "headrace").write_text(program)
+    assert run(room, ["finalizing/headrace"], "none") == (130, "headrace: interrupted\n")
 
 
 def test_an_interrupted_command_cleans_up(room: Path, tmp_path: Path) -> None:
     export = ("export", room / "source", tmp_path / "out", "--to", "folder")
-    assert run(room, COMMAND, "write_new", *export) == (130, "penstock: interrupted\n")
+    assert run(room, COMMAND, "write_new", *export) == (130, "headrace: interrupted\n")
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("start", [COMMAND, ["-Bmpenstock"], ["-X", "dev", "./penstock"]])
+@pytest.mark.parametrize("start", [COMMAND, ["-Bmheadrace"], ["-X", "dev", "./headrace"]])
 @pytest.mark.parametrize("when", [1, 1000, "end"])
 def test_every_way_of_starting_exits_with_130(room: Path, start: list[str], when: object) -> None:
     code, said = run(room, start, when, "--version")
-    assert (code, said) == (130, "penstock: interrupted\n")
+    assert (code, said) == (130, "headrace: interrupted\n")
 
 
-def test_a_program_that_imports_penstock_handles_ctrl_c_itself(room: Path) -> None:
+def test_a_program_that_imports_headrace_handles_ctrl_c_itself(room: Path) -> None:
     program = (
-        "import signal, penstock, penstock.cli\n"
+        "import signal, headrace, headrace.cli\n"
         "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
     )
     assert run(room, ["-c", program], "none") == (0, "")
-    assert run(room, ["-c", program, "-m", "penstock"], "none") == (0, "")
-    worker = f"import sys; sys.argv = ['./penstock', 'bench']; {program}"  # as multiprocessing does
+    assert run(room, ["-c", program, "-m", "headrace"], "none") == (0, "")
+    worker = f"import sys; sys.argv = ['./headrace', 'bench']; {program}"  # as multiprocessing does
     assert run(room, ["-c", worker, "--multiprocessing-fork"], "none") == (0, "")
 
 
@@ -170,7 +170,7 @@ def test_what_typer_makes_of_an_interrupt_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Older versions print `Aborted` and exit with 1."""
-    from penstock.cli import app
+    from headrace.cli import app
 
     def aborted() -> None:
         try:
@@ -185,4 +185,4 @@ def test_what_typer_makes_of_an_interrupt_exits_with_130(
     with pytest.raises(SystemExit) as end:
         app.main()
     assert end.value.code == 130
-    assert capsys.readouterr().err == "penstock: interrupted\n"
+    assert capsys.readouterr().err == "headrace: interrupted\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.opening import SourceView, open_samples
-from penstock.errors import SourceChangedError
+from headrace.cli.opening import SourceView, open_samples
+from headrace.errors import SourceChangedError
 from trees import make_folder
 
 

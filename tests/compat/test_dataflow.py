@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("cv2")
 
-from penstock.compat import tensorpack as tp
-from penstock.errors import WorkerError
-from penstock.run.seeding import item_rng
+from headrace.compat import tensorpack as tp
+from headrace.errors import WorkerError
+from headrace.run.seeding import item_rng
 
 
 def numbers(count: int = 10) -> tp.DataFromList:

@@ -13,9 +13,9 @@ from PIL import Image
 
 torch = pytest.importorskip("torch")
 
-from penstock.compat.efficient_pytorch import ImageFolderLMDB
-from penstock.torch import Loader, fast_collate
-from penstock.transforms import Resize
+from headrace.compat.efficient_pytorch import ImageFolderLMDB
+from headrace.torch import Loader, fast_collate
+from headrace.transforms import Resize
 
 WRITERS = ["", "-msgpack", "-pa0.11", "-pa1.0", "-pickle"]
 
@@ -72,7 +72,7 @@ def test_it_crosses_to_other_processes(shared: Path) -> None:
 def test_a_loader_reads_the_same_file(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
     path = database(shared, "")
     dataset = ImageFolderLMDB(path)
     for _ in range(2):
@@ -84,4 +84,4 @@ def test_a_loader_reads_the_same_file(
             pixels = torch.tensor(list(dataset[number][0].resize((20, 20), 2).tobytes()))
             assert int(label) == dataset[number][1]
             assert torch.equal(image.permute(1, 2, 0).flatten().long(), pixels)
-    assert len(list(tmp_path.glob("*/penstock.json"))) == 1
+    assert len(list(tmp_path.glob("*/headrace.json"))) == 1

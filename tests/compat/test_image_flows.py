@@ -10,9 +10,9 @@ import pytest
 
 cv2 = pytest.importorskip("cv2")
 
+from headrace.compat import tensorpack as tp
+from headrace.errors import SourceError, WorkerError
 from images import encode, make_pixels
-from penstock.compat import tensorpack as tp
-from penstock.errors import SourceError, WorkerError
 
 
 def test_ilsvrc12_labels_follow_the_sorted_folders(tmp_path: Path) -> None:

@@ -14,15 +14,15 @@ import pytest
 
 pytest.importorskip("torch")
 
-from penstock.compat.imagenet_seq import ImagenetLoader
-from penstock.transforms import CenterCrop, Resize
+from headrace.compat.imagenet_seq import ImagenetLoader
+from headrace.transforms import CenterCrop, Resize
 
 CROP = [Resize(16), CenterCrop(16)]
 
 
 @pytest.fixture
 def databases(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
     return shared / "fixtures" / "sequential-imagenet"
 
 

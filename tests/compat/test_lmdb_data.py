@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("cv2")
 lmdb = pytest.importorskip("lmdb")
 
-from penstock.compat import tensorpack as tp
-from penstock.errors import WorkerError
+from headrace.compat import tensorpack as tp
+from headrace.errors import WorkerError
 
 
 def numbers(count: int) -> tp.DataFromList:

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("zmq")
 
-from penstock.compat.tensorpack import DataFromList, RemoteDataZMQ, send_dataflow_zmq
-from penstock.run.remote import make_keys
+from headrace.compat.tensorpack import DataFromList, RemoteDataZMQ, send_dataflow_zmq
+from headrace.run.remote import make_keys
 
 
 def test_a_receiver_for_other_machines_warns_unless_it_has_keys() -> None:

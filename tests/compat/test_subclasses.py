@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("cv2")
 
-from penstock.compat import tensorpack as tp
+from headrace.compat import tensorpack as tp
 
 POINTS = [[n] for n in range(6)]
 SOURCE = tp.DataFromList(POINTS, shuffle=False)

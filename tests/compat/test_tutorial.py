@@ -25,10 +25,10 @@ cv2.setNumThreads(0)  # its threads do not survive a fork: a child would wait fo
 pytest.importorskip("lmdb")
 pytest.importorskip("zmq")
 
-from penstock.compat import tensorpack
+from headrace.compat import tensorpack
 
 IMPORT = "from tensorpack.dataflow import *"
-OURS = "from penstock.compat.tensorpack import *"
+OURS = "from headrace.compat.tensorpack import *"
 CLASSES, PER_CLASS = 4, 66  # 264 images: one batch of 256
 NAMES = [
     "basic",
@@ -223,7 +223,7 @@ def test_distributed(
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    local = f"ipc://@penstock-test-{port}"
+    local = f"ipc://@headrace-test-{port}"
 
     def place(block: str) -> str:
         block = block.replace("1.2.3.4", "127.0.0.1").replace("8877", port)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import penstock
+import headrace
 from trees import make_folder
 
 pytest.importorskip("torch")
@@ -26,14 +26,14 @@ faulthandler.dump_traceback_later(90, exit=True)
 torch.set_num_threads(1)
 for name in ("nms", "qnms"):
     torch.library.define(f"torchvision::{{name}}", "(Tensor a, Tensor b, float c) -> Tensor")
-import penstock.torch
-class Recorded(penstock.torch.Loader):
+import headrace.torch
+class Recorded(headrace.torch.Loader):
     def _unwrap(self, batch):
         entry = [str(self.dataset.path.name), batch.epoch, batch.step, batch.rows[batch.valid].tolist()]
         with open(os.environ["SEEN"] + os.environ.get("RANK", "0"), "a") as file:
             file.write(json.dumps(entry) + "\\n")
         return batch
-penstock.torch.Loader = Recorded
+headrace.torch.Loader = Recorded
 sys.argv = sys.argv[1:]
 runpy.run_path({str(ROOT / "examples" / "imagenet.py")!r}, run_name="__main__")
 """
@@ -46,7 +46,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_folder(root / "folders" / "train", classes=4, per_class=13, size=40)
     make_folder(root / "folders" / "val", classes=4, per_class=3, size=40)
     for part in ("train", "val"):
-        penstock.pack_dataset(root / "folders" / part, root / "shards" / part)
+        headrace.pack_dataset(root / "folders" / part, root / "shards" / part)
     return root
 
 

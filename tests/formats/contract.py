@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock import Sample, open_dataset, pack_dataset, verify_dataset
-from penstock.formats.source import PlacedSource, Source
+from headrace import Sample, open_dataset, pack_dataset, verify_dataset
+from headrace.formats.source import PlacedSource, Source
 
 
 def same(a: Sample, b: Sample) -> bool:

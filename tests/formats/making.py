@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace._core import crc32c
 from images import encode
-from penstock._core import crc32c
 
 
 def photos(count: int) -> list[bytes]:

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from formats.fixtures import FIXTURES
-from penstock.errors import SourceError
-from penstock.formats.arrow_serialize import load_arrow
-from penstock.formats.lmdb import open_database, open_lmdb
+from headrace.errors import SourceError
+from headrace.formats.arrow_serialize import load_arrow
+from headrace.formats.lmdb import open_database, open_lmdb
 
 NAMES = [
     "efficient-pytorch/val.lmdb",

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from formats.making import photos
-from penstock import open_dataset, pack_dataset
-from penstock.errors import PackError, SourceError
-from penstock.formats import parquet
-from penstock.formats.detect import open_source
-from penstock.formats.source import Source
-from penstock.pack.progress import Progress
+from headrace import open_dataset, pack_dataset
+from headrace.errors import PackError, SourceError
+from headrace.formats import parquet
+from headrace.formats.detect import open_source
+from headrace.formats.source import Source
+from headrace.pack.progress import Progress
 
 LATER = 1 << 61  # nanoseconds, in the year 2043
 

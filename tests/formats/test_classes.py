@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Loader, index_dataset, open_dataset
-from penstock.errors import SourceError
-from penstock.formats.detect import find_format, open_source
+from headrace import Loader, index_dataset, open_dataset
+from headrace.errors import SourceError
+from headrace.formats.detect import find_format, open_source
 from trees import write_images
 
 
@@ -78,14 +78,14 @@ def test_a_class_may_be_called_like_a_split_or_a_container(
 def test_a_container_behind_very_many_other_files_is_none_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.formats.detect._WALKED", 0)
+    monkeypatch.setattr("headrace.formats.detect._WALKED", 0)
     with pytest.raises(SourceError, match="images look like containers"):
         find_format(write_images(tmp_path, "labels/0.txt", "images/0.jpg"))
 
 
 def test_a_loader_says_how_to_take_such_folders_for_classes(tmp_path: Path) -> None:
     root = write_images(tmp_path / "in", "train/0.jpg", "test/0.jpg")
-    with pytest.raises(SourceError, match=f"`penstock index {root} --format folder --out DIR`"):
+    with pytest.raises(SourceError, match=f"`headrace index {root} --format folder --out DIR`"):
         Loader(root, 1)
     index_dataset(root, format="folder", out=tmp_path / "out")
     assert open_dataset(tmp_path / "out").classes == ["test", "train"]

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from formats.making import make_table, photos, write_arrow, write_parquet, write_tar
-from penstock import open_dataset, pack_dataset
-from penstock.errors import PenstockError, SourceChangedError, SourceError
-from penstock.formats.arrow_files import open_arrow
-from penstock.formats.detect import open_source
-from penstock.formats.parquet import open_parquet
-from penstock.formats.webdataset import open_webdataset
-from penstock.sample import is_image_field
+from headrace import open_dataset, pack_dataset
+from headrace.errors import HeadraceError, SourceChangedError, SourceError
+from headrace.formats.arrow_files import open_arrow
+from headrace.formats.detect import open_source
+from headrace.formats.parquet import open_parquet
+from headrace.formats.webdataset import open_webdataset
+from headrace.sample import is_image_field
 
 
 def test_rows_have_the_bytes_label_and_columns_of_the_table(tmp_path: Path) -> None:
@@ -110,11 +110,11 @@ def test_a_full_temporary_folder_stops_the_job_and_rejects_no_rows(
 
     write_parquet(tmp_path / "a.parquet", photos(4))
     monkeypatch.setattr(os, "pwrite", fail)
-    with pytest.raises(PenstockError, match="No space left on device; set TMPDIR") as caught:
+    with pytest.raises(HeadraceError, match="No space left on device; set TMPDIR") as caught:
         pack_dataset(tmp_path / "a.parquet", tmp_path / "out", on_error="skip")
     assert not isinstance(caught.value, SourceError)
     tar = write_tar(tmp_path / "a.tar.gz", {"a.jpg": photos(1)[0]})
-    with pytest.raises(PenstockError, match="No space left on device; set TMPDIR"):
+    with pytest.raises(HeadraceError, match="No space left on device; set TMPDIR"):
         open_webdataset(tar)
 
 

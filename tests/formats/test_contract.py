@@ -17,9 +17,9 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
-from penstock.errors import SourceError
-from penstock.formats.detect import open_source
-from penstock.formats.source import Source
+from headrace.errors import SourceError
+from headrace.formats.detect import open_source
+from headrace.formats.source import Source
 from trees import make_folder
 
 

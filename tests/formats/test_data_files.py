@@ -17,10 +17,10 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
+from headrace.errors import SourceError
+from headrace.formats.detect import open_source
+from headrace.formats.parquet import open_parquet
 from images import encode
-from penstock.errors import SourceError
-from penstock.formats.detect import open_source
-from penstock.formats.parquet import open_parquet
 
 
 def write_numbered_tar(path: Path, images: list[bytes]) -> Path:

@@ -20,11 +20,11 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
+from headrace.errors import SourceError
+from headrace.formats import detect
+from headrace.formats.detect import OPENERS, find_format, open_source
+from headrace.formats.folder import walk_files
 from images import encode
-from penstock.errors import SourceError
-from penstock.formats import detect
-from penstock.formats.detect import OPENERS, find_format, open_source
-from penstock.formats.folder import walk_files
 from trees import make_folder, write_images
 
 

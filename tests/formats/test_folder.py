@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.errors import SourceChangedError, SourceError
+from headrace.formats.detect import open_source
+from headrace.formats.folder import open_folder
 from images import encode
-from penstock.errors import SourceChangedError, SourceError
-from penstock.formats.detect import open_source
-from penstock.formats.folder import open_folder
 from trees import make_folder, write_images
 
 
@@ -68,7 +68,7 @@ def test_an_index_is_no_class_unless_it_lies_beside_images(tmp_path: Path) -> No
     write_images(tmp_path, "cat/0.jpg", "dog/1.jpg")
     (tmp_path / "aindex").mkdir()
     for name in ("aindex", "cat"):
-        (tmp_path / name / "penstock.json").touch()
+        (tmp_path / name / "headrace.json").touch()
     assert open_source(tmp_path).classes == ["cat", "dog"]
 
 

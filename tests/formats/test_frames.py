@@ -9,9 +9,9 @@ import pytest
 
 from formats.fixtures import FIXTURES, expected, sha256
 from formats.making import photos
-from penstock.errors import SourceChangedError, SourceError
-from penstock.formats.detect import open_source
-from penstock.formats.frames import open_frames
+from headrace.errors import SourceChangedError, SourceError
+from headrace.formats.detect import open_source
+from headrace.formats.frames import open_frames
 
 
 def test_every_frame_is_the_file_that_lies_there(shared: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from formats.fixtures import FIXTURES, expected, hostile, sha256
 from formats.making import photos, write_gulp
-from penstock.errors import SourceError
-from penstock.formats.gulp import open_gulp
+from headrace.errors import SourceError
+from headrace.formats.gulp import open_gulp
 
 
 @pytest.mark.parametrize("name", ["gulp", "gulp-12chunks"])

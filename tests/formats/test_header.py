@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.errors import SourceError
+from headrace.formats.header import ImageHeader, describe_deep, read_header
 from images import damaged_dds, encode, encode_deep
-from penstock.errors import SourceError
-from penstock.formats.header import ImageHeader, describe_deep, read_header
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,13 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
-from penstock import index_dataset, open_dataset, open_source, pack_dataset
-from penstock._core import crc32c
-from penstock.errors import PackError, SourceError
-from penstock.formats.detect import OPENERS, find_format
-from penstock.formats.limits import check_size, current_limit, limit_file_size, read_file
-from penstock.formats.parquet_columns import open_parquet_file, read_rows
-from penstock.formats.tar import padded
+from headrace import index_dataset, open_dataset, open_source, pack_dataset
+from headrace._core import crc32c
+from headrace.errors import PackError, SourceError
+from headrace.formats.detect import OPENERS, find_format
+from headrace.formats.limits import check_size, current_limit, limit_file_size, read_file
+from headrace.formats.parquet_columns import open_parquet_file, read_rows
+from headrace.formats.tar import padded
 from trees import make_folder
 
 GIANT = 1 << 40

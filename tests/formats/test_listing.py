@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from headrace import PackError, SourceError, index_dataset, open_dataset, pack_dataset
+from headrace.formats.detect import open_source
+from headrace.formats.listing import open_listing
+from headrace.formats.listing_table import _feed, read_csv
 from images import encode
-from penstock import PackError, SourceError, index_dataset, open_dataset, pack_dataset
-from penstock.formats.detect import open_source
-from penstock.formats.listing import open_listing
-from penstock.formats.listing_table import _feed, read_csv
 
 
 @pytest.fixture

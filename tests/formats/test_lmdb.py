@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from formats.fixtures import FIXTURES, expected, good_samples, hostile, matches_array, sha256
 from formats.making import photos
-from penstock.errors import SourceChangedError, SourceError
-from penstock.formats.datapoint import make_sample
-from penstock.formats.detect import find_format
-from penstock.formats.lmdb import open_lmdb
-from penstock.formats.source import find_bytes
-from penstock.formats.unified_doc import open_unified_doc
+from headrace.errors import SourceChangedError, SourceError
+from headrace.formats.datapoint import make_sample
+from headrace.formats.detect import find_format
+from headrace.formats.lmdb import open_lmdb
+from headrace.formats.source import find_bytes
+from headrace.formats.unified_doc import open_unified_doc
 
 IMAGES = [
     "efficient-pytorch/val.lmdb",
@@ -186,8 +186,8 @@ def test_a_wrong_table_of_contents_is_said_and_not_followed(
 SWEEP = """
 import resource, sys
 from pathlib import Path
-from penstock.errors import SourceError
-from penstock.formats.lmdb import open_lmdb
+from headrace.errors import SourceError
+from headrace.formats.lmdb import open_lmdb
 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 for path in sorted(Path(sys.argv[1]).glob("*.lmdb")):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.formats.names import printable, split_path, unescape_key, unique_keys
+from headrace.formats.names import printable, split_path, unescape_key, unique_keys
 
 WEBDATASET = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
 names = st.text(

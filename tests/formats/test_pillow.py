@@ -7,9 +7,9 @@ import io
 import pytest
 from PIL import Image
 
+from headrace.errors import SourceError
+from headrace.formats.pillow import blame_image
 from images import damaged_dds, damaged_tiff, encode
-from penstock.errors import SourceError
-from penstock.formats.pillow import blame_image
 
 DAMAGED = {
     "dds": (damaged_dds(20, 31), "Unknown pixel format"),

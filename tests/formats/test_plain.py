@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from penstock.formats.plain import PlainFile
+from headrace.formats.plain import PlainFile
 
 
 def test_a_gzipped_file_may_have_members_and_zeros_behind_them(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import SourceChangedError
-from penstock.formats.pread import open_regular, open_unchanged, pread_all, pread_into
+from headrace.errors import SourceChangedError
+from headrace.formats.pread import open_regular, open_unchanged, pread_all, pread_into
 
 LIMIT = 100
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import SourceError
-from penstock.formats.safe_msgpack import load_msgpack
+from headrace.errors import SourceError
+from headrace.formats.safe_msgpack import load_msgpack
 
 msgpack = pytest.importorskip("msgpack")
 

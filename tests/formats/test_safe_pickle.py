@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import SourceError
-from penstock.formats.safe_pickle import PickleError, load_pickle
+from headrace.errors import SourceError
+from headrace.formats.safe_pickle import PickleError, load_pickle
 
 LEAVES = (
     st.none()

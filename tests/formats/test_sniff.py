@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.formats.sniff import sniff_image
 from images import encode
-from penstock.formats.sniff import sniff_image
 
 
 @pytest.mark.parametrize(

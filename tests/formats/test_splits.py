@@ -15,10 +15,10 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
-from penstock import index_dataset, open_dataset
-from penstock.errors import SourceError
-from penstock.formats.detect import find_format, open_source
-from penstock.formats.splits import find_split
+from headrace import index_dataset, open_dataset
+from headrace.errors import SourceError
+from headrace.formats.detect import find_format, open_source
+from headrace.formats.splits import find_split
 
 
 @pytest.mark.parametrize(

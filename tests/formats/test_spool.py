@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from penstock.formats.spool import Spool
+from headrace.formats.spool import Spool
 
 
 def test_bytes_that_one_system_call_does_not_write_whole_are_written(

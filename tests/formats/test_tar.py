@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import SourceError
-from penstock.formats.tar import Member, scan_tar
+from headrace.errors import SourceError
+from headrace.formats.tar import Member, scan_tar
 
 
 def scan(path: Path) -> list[Member]:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.making import make_example, photos, write_tfrecord
-from penstock.errors import SourceError
-from penstock.formats.tf_example import parse_example
-from penstock.formats.tfrecord import is_tfrecord, open_tfrecord
+from headrace.errors import SourceError
+from headrace.formats.tf_example import parse_example
+from headrace.formats.tfrecord import is_tfrecord, open_tfrecord
 
 
 def write(tmp_path: Path, *examples: dict[str, object]) -> Path:

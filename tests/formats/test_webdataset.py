@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import penstock
+import headrace
 from formats.fixtures import FIXTURES, expected, hostile, sha256
 from formats.making import photos, write_tar
-from penstock.errors import SourceError
-from penstock.formats.data_files import expand_braces, match_files
-from penstock.formats.detect import open_source
-from penstock.formats.webdataset import open_webdataset
+from headrace.errors import SourceError
+from headrace.formats.data_files import expand_braces, match_files
+from headrace.formats.detect import open_source
+from headrace.formats.webdataset import open_webdataset
 
 
 @pytest.mark.parametrize("name", ["webdataset", "webdataset-dense"])
@@ -122,9 +122,9 @@ def test_names_without_a_suffix_are_said_and_a_leading_dot_is_no_part_of_a_key(
     source = open_source(tar)
     assert list(source.ignored) == ["x.tar/a (no suffix)"]
     assert (source.read(0).key, source.read(0).label) == ("c/1", 3)
-    penstock.index_dataset(tar)
+    headrace.index_dataset(tar)
     assert "1 members are no files, or have no suffix" in caplog.text
-    assert [sample.key for sample in penstock.open_dataset(tmp_path)] == ["c/1"]
+    assert [sample.key for sample in headrace.open_dataset(tmp_path)] == ["c/1"]
 
 
 def test_a_folder_with_tars_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_tar_of_tars_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="train.tar: holds tars; unpack"):
         open_source(outer)
     with pytest.raises(SourceError, match="train.tar: holds tars; unpack"):
-        penstock.index_dataset(outer, out=tmp_path / "out")
+        headrace.index_dataset(outer, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -183,10 +183,10 @@ def test_archives_of_classes_are_refused_unless_they_are_said_to_be_webdataset(
     with pytest.raises(SourceError, match=reason):
         open_source(path)
     with pytest.raises(SourceError, match=reason):
-        penstock.index_dataset(path, out=out)
+        headrace.index_dataset(path, out=out)
     assert not out.exists()
     count = len(open_source(path, format="webdataset").names)
-    assert penstock.index_dataset(path, format="webdataset", out=out).samples == count
+    assert headrace.index_dataset(path, format="webdataset", out=out).samples == count
 
 
 @pytest.mark.parametrize(

@@ -12,21 +12,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import penstock
-from penstock.errors import CorruptError
-from penstock.pack.index import encode_index
-from penstock.pack.manifest import find_checksum
+import headrace
+from headrace.errors import CorruptError
+from headrace.pack.index import encode_index
+from headrace.pack.manifest import find_checksum
 from trees import make_folder
 
 
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
-    penstock.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "out", shard_size=8000)
+    headrace.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "out", shard_size=8000)
     return tmp_path / "out"
 
 
 def edit_manifest(packed: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    path = packed / "penstock.json"
+    path = packed / "headrace.json"
     content = json.loads(path.read_text())
     change(content)
     content["sha256"] = find_checksum(content)  # whoever lies can count as well
@@ -58,7 +58,7 @@ def forge(packed: Path, content: bytes) -> None:
 
 
 def read_all(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     list(dataset)
     dataset.index  # noqa: B018
 
@@ -71,7 +71,7 @@ def read_all(packed: Path) -> None:
         (lambda m: m.update(samples=10**400), "not a count"),
         (lambda m: m.update(samples=True), "not a count"),
         (lambda m: m.update(version=99), "version 99"),
-        (lambda m: m.update(format="other"), "not 'penstock'"),
+        (lambda m: m.update(format="other"), "not 'headrace'"),
         (lambda m: m.pop("classes"), "the manifest lacks 'classes'"),
         (lambda m: m.update(more=1), "the manifest has the unknown entry 'more'"),
         (lambda m: m["shards"][0].pop("data"), "a shard lacks 'data'"),
@@ -105,17 +105,17 @@ def test_a_lying_manifest(packed: Path, change: Any, reason: str) -> None:
     ],
 )
 def test_a_manifest_that_is_none(packed: Path, text: bytes, reason: str) -> None:
-    (packed / "penstock.json").write_bytes(text)
+    (packed / "headrace.json").write_bytes(text)
     with pytest.raises(CorruptError, match=reason):
-        penstock.open_dataset(packed)
+        headrace.open_dataset(packed)
 
 
 def test_a_manifest_of_absurd_size_is_not_read(packed: Path) -> None:
-    with open(packed / "penstock.json", "wb") as file:
+    with open(packed / "headrace.json", "wb") as file:
         file.truncate(1 << 40)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(CorruptError, match="too large"):
-        penstock.open_dataset(packed)
+        headrace.open_dataset(packed)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
 
@@ -139,7 +139,7 @@ def test_an_index_that_points_elsewhere(
     with pytest.raises(CorruptError, match=reason):
         read_all(packed)
     with pytest.raises(CorruptError, match=reason):
-        penstock.open_dataset(packed).read_index()
+        headrace.open_dataset(packed).read_index()
 
 
 def test_an_index_that_is_cut_anywhere_is_an_error(packed: Path) -> None:
@@ -156,7 +156,7 @@ def test_an_index_with_any_flipped_bit_is_an_error(packed: Path) -> None:
     data = path.read_bytes()
     for position in range(0, len(data), 7):
         path.write_bytes(flip_bit(data, 8 * position + position % 8))
-        for read in (read_all, lambda folder: penstock.Loader(folder, 2, fields=("label",))):
+        for read in (read_all, lambda folder: headrace.Loader(folder, 2, fields=("label",))):
             with pytest.raises(CorruptError, match="SHA-256 is not the one in the manifest"):
                 read(packed)
 
@@ -166,7 +166,7 @@ def test_an_index_with_a_flipped_byte_that_was_hashed_again_never_crashes(packed
     for position in range(0, len(data), 7):
         content = data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :]
         forge(packed, content)
-        for read in (read_all, lambda folder: penstock.open_dataset(folder).index.to_pylist()):
+        for read in (read_all, lambda folder: headrace.open_dataset(folder).index.to_pylist()):
             try:
                 read(packed)
             except (CorruptError, KeyError):

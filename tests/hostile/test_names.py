@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import penstock
+import headrace
 from formats.making import make_example, write_gulp, write_tar, write_tfrecord
+from headrace.errors import HeadraceError, PackError
+from headrace.pack.index import encode_index
+from headrace.pack.stream import pack_samples
+from headrace.sample import Sample
 from images import encode
-from penstock.errors import PackError, PenstockError
-from penstock.pack.index import encode_index
-from penstock.pack.stream import pack_samples
-from penstock.sample import Sample
 
 EVIL = [
     "../evil",
@@ -27,7 +27,7 @@ EVIL = [
     "../../../../evil",
     "/../../evil",
     "a/../../../evil",
-    "/tmp/evil-of-penstock",
+    "/tmp/evil-of-headrace",
     "%2E%2E%2F%2E%2E%2Fevil",
     "..",
     ".",
@@ -136,7 +136,7 @@ def list_outside(jail: Path) -> set[str]:
     around = {str(path) for path in jail.parents[4].rglob("*")}
     made = str(jail / "made") + "/"
     return {path for path in around if not path.startswith(made)} | set(
-        Path("/tmp").glob("evil-of-penstock*")
+        Path("/tmp").glob("evil-of-headrace*")
     )
 
 
@@ -156,7 +156,7 @@ def try_all(calls: Iterable[Callable[[], object]], jail: Path) -> int:
         try:
             call()
             worked += 1
-        except PenstockError:
+        except HeadraceError:
             pass
         except FileNotFoundError as error:  # the step before was refused
             assert "no such data set" in str(error)
@@ -178,15 +178,15 @@ def test_nothing_is_written_outside_whatever_the_source_calls_its_samples(
             if hasattr(dataset, "names")
             else dataset
         )
-        penstock.export_samples(samples, made / out, to=to, classes=dataset.classes)  # type: ignore[attr-defined]
+        headrace.export_samples(samples, made / out, to=to, classes=dataset.classes)  # type: ignore[attr-defined]
 
     calls: list[Callable[[], object]] = [
-        lambda: penstock.pack_dataset(path, made / "packed", on_error="skip"),
-        lambda: penstock.index_dataset(path, out=made / "index", on_error="skip"),
-        lambda: penstock.pack_dataset(made / "index", made / "again", on_error="skip"),
-        *(lambda to=to: export(lambda: penstock.open_source(path), to, f"s-{to}") for to in TARGETS),
-        *(lambda to=to: export(lambda: penstock.open_dataset(made / "packed"), to, f"p-{to}") for to in TARGETS),
-        *(lambda to=to: export(lambda: penstock.open_dataset(made / "index"), to, f"i-{to}") for to in TARGETS),
+        lambda: headrace.pack_dataset(path, made / "packed", on_error="skip"),
+        lambda: headrace.index_dataset(path, out=made / "index", on_error="skip"),
+        lambda: headrace.pack_dataset(made / "index", made / "again", on_error="skip"),
+        *(lambda to=to: export(lambda: headrace.open_source(path), to, f"s-{to}") for to in TARGETS),
+        *(lambda to=to: export(lambda: headrace.open_dataset(made / "packed"), to, f"p-{to}") for to in TARGETS),
+        *(lambda to=to: export(lambda: headrace.open_dataset(made / "index"), to, f"i-{to}") for to in TARGETS),
     ]  # fmt: skip
     worked = try_all(calls, jail)
     assert worked or make is in_listing_paths  # where every path is refused at once
@@ -194,7 +194,7 @@ def test_nothing_is_written_outside_whatever_the_source_calls_its_samples(
 
 @pytest.mark.parametrize("field", ["/../../escaped/evil.sh", "x/../../../evil", "..", "a\0b"])
 def test_a_field_of_a_hostile_index_is_written_nowhere(jail: Path, field: str) -> None:
-    penstock.pack_dataset(in_folder(jail / "source"), jail / "packed")
+    headrace.pack_dataset(in_folder(jail / "source"), jail / "packed")
     path = jail / "packed/shard-000000.arrow"
     with pa.OSFile(str(path)) as file:
         table = pa.ipc.open_file(file).read_all()
@@ -202,8 +202,8 @@ def test_a_field_of_a_hostile_index_is_written_nowhere(jail: Path, field: str) -
     path.write_bytes(encode_index(table.rename_columns(names)))
 
     def export(to: str) -> None:
-        dataset = penstock.open_dataset(jail / "packed")
-        penstock.export_samples(dataset, jail / "made" / to, to=to, classes=dataset.classes)
+        dataset = headrace.open_dataset(jail / "packed")
+        headrace.export_samples(dataset, jail / "made" / to, to=to, classes=dataset.classes)
 
     try_all([lambda to=to: export(to) for to in TARGETS], jail)
 
@@ -232,7 +232,7 @@ def test_nothing_is_written_outside_whatever_a_sample_calls_its_parts(
         for to in TARGETS:
             out = made / f"{to}{number}"
             calls.append(
-                lambda sample=sample, out=out, to=to: penstock.export_samples(
+                lambda sample=sample, out=out, to=to: headrace.export_samples(
                     [sample], out, to=to, classes=[name]
                 )
             )
@@ -250,7 +250,7 @@ def test_a_field_that_leads_out_of_an_export_is_named_and_leaves_nothing(
     tmp_path: Path, to: str, sample: Sample
 ) -> None:
     with pytest.raises(PackError, match=r"escaped/evil\.sh: (leads out|not a safe relative path)"):
-        penstock.export_samples([sample], tmp_path / "out", to=to)
+        headrace.export_samples([sample], tmp_path / "out", to=to)
     assert os.listdir(tmp_path) == []
 
 
@@ -262,16 +262,16 @@ def test_links_that_wait_at_the_destination_are_not_followed(tmp_path: Path) -> 
     (away / "shard-000007.tar").write_text("years of work")
     (out / ".packing").symlink_to(away)
     with pytest.raises(PackError, match=r"\.packing: is a link"):
-        penstock.pack_dataset(source, out)
+        headrace.pack_dataset(source, out)
     (out / ".packing").unlink()
     (out / ".packing").mkdir()
     (out / ".packing" / "lock").symlink_to(away / "lock")
     with pytest.raises(PackError, match="lock"):
-        penstock.pack_dataset(source, out)
+        headrace.pack_dataset(source, out)
     (tmp_path / ".x.tmp").symlink_to(away / "new")
     for to in TARGETS:
         with pytest.raises(PackError, match=r"\.x\.tmp: left by a run"):
-            penstock.export_samples([Sample("k", {"jpg": IMAGE})], tmp_path / "x", to=to)
+            headrace.export_samples([Sample("k", {"jpg": IMAGE})], tmp_path / "x", to=to)
     assert sorted(os.listdir(away)) == ["shard-000007.tar", "x.tmp"]
 
 
@@ -287,13 +287,13 @@ def test_a_record_of_a_killed_pack_that_names_files_elsewhere_is_not_believed(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        penstock.pack_dataset(source, out, shard_size=2000, workers=1, watcher=stop)
+        headrace.pack_dataset(source, out, shard_size=2000, workers=1, watcher=stop)
     path = out / ".packing/shard-000000.json"
     record = json.loads(path.read_text())
     record["result"]["record"]["data"]["file"] = "../../evil.tar"
     path.write_text(json.dumps(record))
     tar = out / ".packing/shard-000000.tar"
     (tmp_path / "evil.tar").write_bytes(tar.read_bytes())
-    penstock.pack_dataset(source, out, shard_size=2000)
-    assert penstock.verify_dataset(out) == []
+    headrace.pack_dataset(source, out, shard_size=2000)
+    assert headrace.verify_dataset(out) == []
     assert sorted(os.listdir(tmp_path)) == ["evil.tar", "out", "source"]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-from penstock.errors import PackError
-from penstock.pack.progress import Progress
+import headrace
+from headrace.errors import PackError
+from headrace.pack.progress import Progress
 from trees import digests, make_folder, without_locks
 
 RACE = """
 import os, sys, traceback
-import penstock
+import headrace
 verb, source, folder, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 
 def race(out):
@@ -23,11 +23,11 @@ def race(out):
     while True:
         try:
             if verb == "pack":
-                penstock.pack_dataset(source, out, shard_size=4000, workers=1)
+                headrace.pack_dataset(source, out, shard_size=4000, workers=1)
             else:
-                penstock.index_dataset(source, out=out, workers=1)
+                headrace.index_dataset(source, out=out, workers=1)
             return
-        except penstock.PackError as error:
+        except headrace.PackError as error:
             if "exists already; remove it" in str(error):
                 return
             if not str(error).endswith((": another process is packing into it", ": another process is indexing into it")):
@@ -59,7 +59,7 @@ def test_of_three_at_once_one_makes_it_and_the_others_are_told_or_find_it_done(
     tmp_path: Path, verb: str
 ) -> None:
     source = make_folder(tmp_path / "source", classes=2, per_class=2)
-    penstock.pack_dataset(source, tmp_path / "whole", shard_size=4000)
+    headrace.pack_dataset(source, tmp_path / "whole", shard_size=4000)
     command = [sys.executable, "-c", RACE, verb, str(source), str(tmp_path / "out"), "40"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -69,7 +69,7 @@ def test_of_three_at_once_one_makes_it_and_the_others_are_told_or_find_it_done(
             assert digests(out) == digests(tmp_path / "whole")
             assert not (out / ".packing").exists()
         else:
-            assert len(penstock.open_dataset(out)) == 4
+            assert len(headrace.open_dataset(out)) == 4
 
 
 def test_a_pack_that_another_process_finishes_meanwhile_is_found_done(
@@ -77,17 +77,17 @@ def test_a_pack_that_another_process_finishes_meanwhile_is_found_done(
 ) -> None:
     """The other one ends after the first look at the destination, and before the lock is taken."""
     source, out = make_folder(tmp_path / "source"), tmp_path / "out"
-    from penstock.pack import workshop
+    from headrace.pack import workshop
 
     original = workshop._check_destination
 
     def finish_first(destination: Path) -> None:
         monkeypatch.setattr(workshop, "_check_destination", original)
-        penstock.pack_dataset(source, out)
+        headrace.pack_dataset(source, out)
 
     monkeypatch.setattr(workshop, "_check_destination", finish_first)
-    assert penstock.pack_dataset(source, out).resumed == 1
-    assert penstock.verify_dataset(out) == []
+    assert headrace.pack_dataset(source, out).resumed == 1
+    assert headrace.verify_dataset(out) == []
     assert not (out / ".packing").exists()
 
 
@@ -95,8 +95,8 @@ def test_where_there_are_no_locks_packing_works_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("fcntl.flock", without_locks)
-    penstock.pack_dataset(make_folder(tmp_path / "source"), tmp_path / "out")
-    assert penstock.verify_dataset(tmp_path / "out") == []
+    headrace.pack_dataset(make_folder(tmp_path / "source"), tmp_path / "out")
+    assert headrace.verify_dataset(tmp_path / "out") == []
     said = (
         "out: this file system has no locks (flock), so that other processes packing into the same"
     )
@@ -108,13 +108,13 @@ def test_a_folder_that_is_being_indexed_is_not_indexed_by_another(tmp_path: Path
 
     def start_second(done: Progress) -> None:
         with pytest.raises(PackError, match="another process is indexing into it"):
-            penstock.index_dataset(source, out=tmp_path / "out")
+            headrace.index_dataset(source, out=tmp_path / "out")
         second.append("refused")
 
-    penstock.index_dataset(source, out=tmp_path / "out", watcher=start_second)
-    assert second and penstock.verify_dataset(tmp_path / "out") == []
+    headrace.index_dataset(source, out=tmp_path / "out", watcher=start_second)
+    assert second and headrace.verify_dataset(tmp_path / "out") == []
 
 
 def test_a_destination_that_can_never_be_made_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PackError, match="cannot be made"):
-        penstock.pack_dataset(make_folder(tmp_path / "source"), "/proc/nothing/here")
+        headrace.pack_dataset(make_folder(tmp_path / "source"), "/proc/nothing/here")

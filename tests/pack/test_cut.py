@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.pack.cut import cut_shards, order_rows
+from headrace.pack.cut import cut_shards, order_rows
 
 
 @given(st.integers(0, 300), st.integers(0, 2**64 - 1))

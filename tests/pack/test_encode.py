@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from headrace import Encode, Sample, open_dataset, open_source, pack_dataset
+from headrace.errors import SourceError
+from headrace.pack.encode import encode_sample
 from images import make_pixels
-from penstock import Encode, Sample, open_dataset, open_source, pack_dataset
-from penstock.errors import SourceError
-from penstock.pack.encode import encode_sample
 
 
 def load(data: bytes) -> np.ndarray:

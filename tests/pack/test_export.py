@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from formats.making import photos, write_gulp
-from images import encode
-from penstock import (
+from headrace import (
     MissingExtraError,
     PackError,
     Sample,
@@ -27,8 +26,9 @@ from penstock import (
     open_source,
     pack_dataset,
 )
-from penstock.formats.source import Source
-from penstock.pack.outgoing import class_name, strip_padding
+from headrace.formats.source import Source
+from headrace.pack.outgoing import class_name, strip_padding
+from images import encode
 from trees import file_bytes, full_at
 
 
@@ -254,7 +254,7 @@ def test_webdataset_to_webdataset_is_read_by_webdataset_itself(
 def test_a_tar_that_is_full_is_followed_by_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pack.to_webdataset.DEFAULT_SHARD_SIZE", 4096)
+    monkeypatch.setattr("headrace.pack.to_webdataset.DEFAULT_SHARD_SIZE", 4096)
     many = [Sample(f"{i}", {"jpg": encode(8, 8)}, i) for i in range(7)]
     export_samples(many, tmp_path / "out", to="webdataset")
     shards = index_dataset(tmp_path / "out").shards
@@ -326,7 +326,7 @@ def test_without_the_package_the_error_names_the_extra(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtraError, match=r"pip install 'penstock\[lmdb\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '.\[lmdb\]'"):
         export_samples([Sample("k", {"jpg": encode(8, 8)}, 1)], tmp_path / "x.lmdb", to="lmdb")
     assert list(tmp_path.iterdir()) == []
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import penstock
+import headrace
+from headrace.errors import PackError, SourceError
+from headrace.pack.durable import new_place
+from headrace.pack.renumber import read_classes
+from headrace.pack.stream import pack_samples
+from headrace.sample import Sample
 from images import encode
-from penstock.errors import PackError, SourceError
-from penstock.pack.durable import new_place
-from penstock.pack.renumber import read_classes
-from penstock.pack.stream import pack_samples
-from penstock.sample import Sample
 from trees import digests, full_at, make_folder, write_images
 
 TOUCHES = ("writev", "fsync", "replace", "mkdir", "unlink", "open")
@@ -52,7 +52,7 @@ def test_a_disk_that_fails_at_any_touch_is_our_error_and_packing_resumes_to_the_
     source = make_folder(tmp_path / "source", per_class=2)
     with monkeypatch.context() as patch:
         touches = fail_at(patch, tmp_path / "whole", 0, reason)
-        penstock.pack_dataset(source, tmp_path / "whole", shard_size=4000, workers=1)
+        headrace.pack_dataset(source, tmp_path / "whole", shard_size=4000, workers=1)
     assert touches() > 20
     failures = 0
     for when in range(1, touches() + 1):
@@ -60,12 +60,12 @@ def test_a_disk_that_fails_at_any_touch_is_our_error_and_packing_resumes_to_the_
         try:
             with monkeypatch.context() as patch:
                 fail_at(patch, out, when, reason)
-                penstock.pack_dataset(source, out, shard_size=4000, workers=1)
+                headrace.pack_dataset(source, out, shard_size=4000, workers=1)
         except PackError as error:
             assert os.strerror(reason) in str(error) and str(out) in str(error), when
             assert str(error).endswith("; run the same command again to resume")
             failures += 1
-        penstock.pack_dataset(source, out, shard_size=4000, workers=1)
+        headrace.pack_dataset(source, out, shard_size=4000, workers=1)
         assert digests(out) == digests(tmp_path / "whole"), when
     assert failures > 20
 
@@ -77,24 +77,24 @@ def test_a_disk_that_fails_at_any_touch_leaves_no_index(
     source = write_images(tmp_path / "source", "a/0.jpg", "b/1.jpg")
     with monkeypatch.context() as patch:
         touches = fail_at(patch, tmp_path / "whole", 0, reason)
-        penstock.index_dataset(source, out=tmp_path / "whole")
+        headrace.index_dataset(source, out=tmp_path / "whole")
     assert touches() > 5
     for when in range(1, touches() + 1):
         out = tmp_path / f"out{when}"
         with monkeypatch.context() as patch:
             fail_at(patch, out, when, reason)
             try:
-                penstock.index_dataset(source, out=out)
+                headrace.index_dataset(source, out=out)
             except PackError as error:
                 assert os.strerror(reason) in str(error) and str(out) in str(error), when
-                assert not (out / "penstock.json").exists()
+                assert not (out / "headrace.json").exists()
 
 
 def test_a_source_that_cannot_be_read_is_named_and_packing_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of a read has no path of its own, and is not that of the disk that is written."""
-    source = penstock.open_source(make_folder(tmp_path / "source"))
+    source = headrace.open_source(make_folder(tmp_path / "source"))
     original = type(source).read
 
     def fail(self: Any, i: int) -> Sample:
@@ -105,8 +105,8 @@ def test_a_source_that_cannot_be_read_is_named_and_packing_resumes(
     with monkeypatch.context() as patch:
         patch.setattr(type(source), "read", fail)
         with pytest.raises(PackError, match=r"^class0/003\.jpg: cannot be read: .*Input/output"):
-            penstock.pack_dataset(source, tmp_path / "out")
-    assert penstock.pack_dataset(source, tmp_path / "out").samples == 15
+            headrace.pack_dataset(source, tmp_path / "out")
+    assert headrace.pack_dataset(source, tmp_path / "out").samples == 15
 
 
 LONG = ["x" * 300, "/".join(["y" * 200] * 25)]
@@ -117,21 +117,21 @@ def test_a_destination_whose_path_is_too_long_is_our_error(tmp_path: Path, name:
     source = write_images(tmp_path / "source", "a/0.jpg")
     sample, said = Sample("k", {"jpg": encode(8, 8)}), "File name too long.*choose a shorter path"
     with pytest.raises(PackError, match=said):
-        penstock.pack_dataset(source, tmp_path / name)
+        headrace.pack_dataset(source, tmp_path / name)
     with pytest.raises(PackError, match=said):
-        penstock.pack_dataset(penstock.open_source(source), tmp_path / name)
+        headrace.pack_dataset(headrace.open_source(source), tmp_path / name)
     with pytest.raises(PackError, match=said):
-        penstock.index_dataset(source, out=tmp_path / name)
+        headrace.index_dataset(source, out=tmp_path / name)
     for to in ("folder", "gulp", "webdataset", "lmdb"):
         with pytest.raises(PackError, match=said):
-            penstock.export_samples([sample], tmp_path / name, to=to)
+            headrace.export_samples([sample], tmp_path / name, to=to)
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
 def test_a_name_that_is_too_long_for_the_exported_file_is_our_error(tmp_path: Path) -> None:
     sample = Sample("k" * 300, {"jpg": encode(8, 8)})
     with pytest.raises(PackError, match="File name too long"):
-        penstock.export_samples([sample], tmp_path / "out", to="folder")
+        headrace.export_samples([sample], tmp_path / "out", to="folder")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -139,16 +139,16 @@ def test_a_tar_that_cannot_be_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = make_folder(tmp_path / "source")
-    penstock.export_samples(
-        penstock.open_dataset(source, tmp_path / "cache"), tmp_path / "tars", to="webdataset"
+    headrace.export_samples(
+        headrace.open_dataset(source, tmp_path / "cache"), tmp_path / "tars", to="webdataset"
     )
 
     def fail(*_: object) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("penstock.pack.inplace.pread_all", fail)
+    monkeypatch.setattr("headrace.pack.inplace.pread_all", fail)
     with pytest.raises(SourceError, match=r"shard-000000\.tar: .*Input/output error"):
-        penstock.index_dataset(tmp_path / "tars")
+        headrace.index_dataset(tmp_path / "tars")
 
 
 def test_a_full_disk_ends_the_packing_of_a_stream_with_our_error_and_leaves_nothing(
@@ -193,22 +193,22 @@ def test_a_destination_that_cannot_be_made_is_not_said_to_be_resumed(tmp_path: P
     source = make_folder(tmp_path / "in", 1, 1)
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(PackError, match="Not a directory.*; choose another destination"):
-        penstock.pack_dataset(source, tmp_path / "file" / "out")
+        headrace.pack_dataset(source, tmp_path / "file" / "out")
 
 
 @pytest.mark.parametrize("name", ["rejected.jsonl", ".packing/shard-000000.json", "classes"])
 def test_a_pipe_among_what_a_packer_reads_does_not_hang_it(tmp_path: Path, name: str) -> None:
     source, out = make_folder(tmp_path / "in", 1, 1), tmp_path / "out"
     if name == "rejected.jsonl":
-        penstock.pack_dataset(source, out)
+        headrace.pack_dataset(source, out)
     (out / name).parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(out / name)
     if name == "rejected.jsonl":
         with pytest.raises(SourceError, match="rejected.jsonl: not a regular file"):
-            penstock.pack_dataset(source, out)
+            headrace.pack_dataset(source, out)
     elif name == "classes":
         with pytest.raises(SourceError, match="classes: not a regular file"):
             read_classes(out / name)
     else:
-        penstock.pack_dataset(source, out)
-        assert penstock.verify_dataset(out) == []
+        headrace.pack_dataset(source, out)
+        assert headrace.verify_dataset(out) == []

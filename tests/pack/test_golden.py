@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import penstock
+import headrace
 
 # Two grey 8×8 JPEGs, written out so that no encoder can change them.
 HEAD = "ffd8ffe000104a46494600010100000100010000ffdb004300" + "10" * 64
@@ -25,7 +25,7 @@ def packed(tmp_path: Path) -> Path:
     for name, data in IMAGES.items():
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_bytes(data)
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "out", order="source")
+    headrace.pack_dataset(tmp_path / "in", tmp_path / "out", order="source")
     return tmp_path / "out"
 
 
@@ -53,11 +53,11 @@ def test_the_index_is_these_rows(packed: Path) -> None:
         "jpg.kind": ["grey", "grey"],
         "jpg.seek": [0, 0],
     }
-    assert penstock.open_dataset(packed).index.to_pydict() == columns
+    assert headrace.open_dataset(packed).index.to_pydict() == columns
 
 
 def test_the_manifest_is_this(packed: Path) -> None:
-    manifest = json.loads((packed / "penstock.json").read_text())
+    manifest = json.loads((packed / "headrace.json").read_text())
     assert list(manifest)[-1] == "sha256"
     checksum = manifest.pop("sha256")
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
@@ -65,7 +65,7 @@ def test_the_manifest_is_this(packed: Path) -> None:
     index = manifest["shards"][0].pop("index")
     assert (index["file"], set(index)) == ("shard-000000.arrow", {"file", "bytes", "sha256"})
     assert manifest == {
-        "format": "penstock",
+        "format": "headrace",
         "version": 2,
         "samples": 2,
         "bytes": 5120,

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from formats.making import make_example, photos, write_tfrecord
-from penstock import (
+from headrace import (
     Loader,
     PackError,
     SourceError,
@@ -22,8 +22,8 @@ from penstock import (
     pack_dataset,
     verify_dataset,
 )
-from penstock.pack.inplace import index_source
-from penstock.serve.transforms import RandomResizedCrop
+from headrace.pack.inplace import index_source
+from headrace.serve.transforms import RandomResizedCrop
 from trees import file_bytes, make_folder
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-import penstock
+import headrace
 from formats.making import make_example, photos, write_tar, write_tfrecord
+from headrace.errors import PackError, SourceError
+from headrace.pack.durable import write_durable
 from images import encode
-from penstock.errors import PackError, SourceError
-from penstock.pack.durable import write_durable
 from trees import file_bytes, full_at, without_locks
 
 
@@ -35,19 +35,19 @@ def expected_samples(folder: Path) -> list[tuple[str, dict[str, str]]]:
 @pytest.mark.parametrize("name", ["webdataset", "webdataset-dense"])
 def test_webdataset_tars_are_read_where_they_are(shared: Path, tmp_path: Path, name: str) -> None:
     folder = shared / "fixtures" / name
-    penstock.index_dataset(folder, out=tmp_path / "index")
-    dataset = penstock.open_dataset(tmp_path / "index")
+    headrace.index_dataset(folder, out=tmp_path / "index")
+    dataset = headrace.open_dataset(tmp_path / "index")
     found = [
         (s.key, {field: hashlib.sha256(data).hexdigest() for field, data in s.items()})
         for s in dataset
     ]
     assert found == expected_samples(folder)
-    assert penstock.verify_dataset(tmp_path / "index") == []
+    assert headrace.verify_dataset(tmp_path / "index") == []
 
 
 def test_labels_come_from_cls_and_sizes_from_the_images(shared: Path, tmp_path: Path) -> None:
-    penstock.index_dataset(shared / "fixtures" / "webdataset", out=tmp_path)
-    index = penstock.open_dataset(tmp_path).index
+    headrace.index_dataset(shared / "fixtures" / "webdataset", out=tmp_path)
+    index = headrace.open_dataset(tmp_path).index
     expected = json.loads((shared / "fixtures" / "webdataset" / "expected.json").read_text())
     labels = [s["label"] for file in expected["files"] for s in file["samples"]]
     assert index["label"].to_pylist() == labels
@@ -59,13 +59,13 @@ def test_index_and_manifest_lie_beside_the_tars_unless_told_otherwise(
 ) -> None:
     for tar in (shared / "fixtures" / "webdataset").glob("*.tar"):
         shutil.copyfile(tar, tmp_path / tar.name)
-    penstock.index_dataset(tmp_path)
+    headrace.index_dataset(tmp_path)
     assert (tmp_path / "train-000000.arrow").exists()
     (tmp_path.parent / "moved").mkdir()
     moved = tmp_path.rename(tmp_path.parent / "moved" / "here")
-    assert len(penstock.open_dataset(moved)) == 120
+    assert len(headrace.open_dataset(moved)) == 120
     with pytest.raises(PackError, match="exists already"):
-        penstock.index_dataset(moved)
+        headrace.index_dataset(moved)
 
 
 HOSTILE = {
@@ -86,7 +86,7 @@ def test_hostile_tars_are_named_errors_and_leave_no_manifest(
     shared: Path, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(SourceError, match=f"{name}.*{HOSTILE[name]}"):
-        penstock.index_dataset(shared / "fixtures" / "hostile" / "tar" / name, out=tmp_path)
+        headrace.index_dataset(shared / "fixtures" / "hostile" / "tar" / name, out=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -104,18 +104,18 @@ READABLE = {
 def test_odd_but_sound_tars_are_read_without_touching_anything_else(
     shared: Path, tmp_path: Path, name: str
 ) -> None:
-    penstock.index_dataset(shared / "fixtures" / "hostile" / "tar" / name, out=tmp_path / "index")
-    dataset = penstock.open_dataset(tmp_path / "index")
+    headrace.index_dataset(shared / "fixtures" / "hostile" / "tar" / name, out=tmp_path / "index")
+    dataset = headrace.open_dataset(tmp_path / "index")
     assert len(list(dataset)) == READABLE[name]
     written = {p.name for p in tmp_path.rglob("*") if p.is_file()}
     stem = name.removesuffix(".tar")
-    assert written - {f"{stem}.seek"} == {"penstock.json", f"{stem}.arrow"}
+    assert written - {f"{stem}.seek"} == {"headrace.json", f"{stem}.arrow"}
 
 
 def test_damaged_images_are_marked_in_the_index(shared: Path, tmp_path: Path) -> None:
     tar = shared / "fixtures" / "hostile" / "tar" / "bad-images.tar"
-    penstock.index_dataset(tar, out=tmp_path)
-    kinds = penstock.open_dataset(tmp_path).index["jpg.kind"].to_pylist()
+    headrace.index_dataset(tar, out=tmp_path)
+    kinds = headrace.open_dataset(tmp_path).index["jpg.kind"].to_pylist()
     assert kinds[0] == kinds[-1] == "baseline"
     assert "damaged" in kinds and "png" in kinds
 
@@ -124,11 +124,11 @@ def test_compressed_and_missing_tars_are_refused_with_a_reason(
     shared: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(SourceError, match="unpack compressed ones first"):
-        penstock.index_dataset(
+        headrace.index_dataset(
             shared / "fixtures" / "hostile" / "tar" / "truncated-gzip.tar.gz", out=tmp_path
         )
     with pytest.raises(SourceError, match="no .tar files"):
-        penstock.index_dataset(tmp_path, format="webdataset")
+        headrace.index_dataset(tmp_path, format="webdataset")
 
 
 def test_a_file_of_someone_elses_beside_the_tars_is_not_overwritten(
@@ -137,7 +137,7 @@ def test_a_file_of_someone_elses_beside_the_tars_is_not_overwritten(
     shutil.copyfile(shared / "fixtures" / "hostile" / "tar" / "good.tar", tmp_path / "good.tar")
     (tmp_path / "good.arrow").write_bytes(b"precious")
     with pytest.raises(PackError, match=r"good\.arrow: exists and is not an index"):
-        penstock.index_dataset(tmp_path)
+        headrace.index_dataset(tmp_path)
     assert (tmp_path / "good.arrow").read_bytes() == b"precious"
 
 
@@ -155,11 +155,11 @@ def tar_of(path: Path, *keys: str, cls: bytes = b"1") -> Path:
 def test_tars_in_several_folders_are_one_data_set(tmp_path: Path, out: str | None) -> None:
     tar_of(tmp_path / "d/a/t.tar", "1", "2")
     tar_of(tmp_path / "d/b/t.tar", "3")
-    penstock.index_dataset(tmp_path / "d/{a,b}/t.tar", out=tmp_path / out if out else None)
+    headrace.index_dataset(tmp_path / "d/{a,b}/t.tar", out=tmp_path / out if out else None)
     place = tmp_path / (out or "d")
-    assert penstock.verify_dataset(place) == []
-    assert [sample.key for sample in penstock.open_dataset(place)] == ["1", "2", "3"]
-    assert penstock.open_source(tmp_path / "d/{a,b}/t.tar").names == ["1", "2", "3"]
+    assert headrace.verify_dataset(place) == []
+    assert [sample.key for sample in headrace.open_dataset(place)] == ["1", "2", "3"]
+    assert headrace.open_source(tmp_path / "d/{a,b}/t.tar").names == ["1", "2", "3"]
 
 
 def test_an_index_made_with_relative_paths_is_good_from_any_folder(
@@ -167,16 +167,16 @@ def test_an_index_made_with_relative_paths_is_good_from_any_folder(
 ) -> None:
     tar_of(tmp_path / "tars/a.tar", "1", "2")
     monkeypatch.chdir(tmp_path)
-    penstock.index_dataset("tars", out="index")
+    headrace.index_dataset("tars", out="index")
     monkeypatch.chdir(tmp_path / "index")
-    assert [sample.key for sample in penstock.open_dataset(tmp_path / "index")] == ["1", "2"]
+    assert [sample.key for sample in headrace.open_dataset(tmp_path / "index")] == ["1", "2"]
 
 
 def test_a_key_in_two_tars_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     tar_of(tmp_path / "a.tar", "1", "2")
     tar_of(tmp_path / "b.tar", "2", "3")
     with pytest.raises(SourceError, match="b.tar: the key 2 is in another tar too"):
-        penstock.index_dataset(tmp_path)
+        headrace.index_dataset(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "b.tar"]
 
 
@@ -185,7 +185,7 @@ def test_a_bad_tar_leaves_no_index_of_the_good_one(tmp_path: Path) -> None:
     tar = tar_of(tmp_path / "b.tar", "2")
     tar.write_bytes(tar.read_bytes()[:700])
     with pytest.raises(SourceError, match="b.tar"):
-        penstock.index_dataset(tmp_path, workers=1)
+        headrace.index_dataset(tmp_path, workers=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "b.tar"]
 
 
@@ -193,23 +193,23 @@ def test_samples_of_a_tar_that_cannot_be_read_are_left_out_on_request(tmp_path: 
     tar_of(tmp_path / "a.tar", "1")
     tar_of(tmp_path / "b.tar", "2", cls=b"cat")
     with pytest.raises(SourceError, match="not a whole number"):
-        penstock.index_dataset(tmp_path)
-    assert penstock.index_dataset(tmp_path, on_error="skip").samples == 1
+        headrace.index_dataset(tmp_path)
+    assert headrace.index_dataset(tmp_path, on_error="skip").samples == 1
     (line,) = (tmp_path / "rejected.jsonl").read_text().splitlines()
     assert json.loads(line)["name"] == "2"
     with pytest.raises(PackError, match="1 of 1") as caught:
-        penstock.index_dataset(tmp_path / "b.tar", out=tmp_path / "out", on_error="skip")
+        headrace.index_dataset(tmp_path / "b.tar", out=tmp_path / "out", on_error="skip")
     assert "--on-error" not in str(caught.value)
 
 
 def test_the_list_of_what_was_left_out_goes_when_nothing_is(tmp_path: Path) -> None:
     tar_of(tmp_path / "a.tar", "1")
     tar_of(tmp_path / "b.tar", "2", cls=b"cat")
-    penstock.index_dataset(tmp_path, on_error="skip")
+    headrace.index_dataset(tmp_path, on_error="skip")
     assert (tmp_path / "rejected.jsonl").exists()
     tar_of(tmp_path / "b.tar", "2")
-    (tmp_path / "penstock.json").unlink()
-    assert penstock.index_dataset(tmp_path, on_error="skip").samples == 2
+    (tmp_path / "headrace.json").unlink()
+    assert headrace.index_dataset(tmp_path, on_error="skip").samples == 2
     assert not (tmp_path / "rejected.jsonl").exists()
 
 
@@ -217,9 +217,9 @@ def test_links_in_a_tar_are_said(
     shared: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tar = shared / "fixtures" / "hostile" / "tar" / "links.tar"
-    ignored = penstock.open_source(tar).ignored
+    ignored = headrace.open_source(tar).ignored
     assert ignored and all(name.startswith("links.tar/") and "(a " in name for name in ignored)
-    penstock.index_dataset(tar, out=tmp_path)
+    headrace.index_dataset(tar, out=tmp_path)
     assert f"{len(ignored)} members are no files" in caplog.text
 
 
@@ -245,7 +245,7 @@ def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(
 def test_a_full_disk_is_an_error_that_names_the_index_and_leaves_nothing(tmp_path: Path) -> None:
     tar = tar_of(tmp_path / "a.tar", "x", "y")
     with full_at(100), pytest.raises(PackError, match=str(tmp_path / "index" / "a.arrow")):
-        penstock.index_dataset(tar, out=tmp_path / "index")
+        headrace.index_dataset(tar, out=tmp_path / "index")
     assert list(tmp_path.iterdir()) == [tar]
 
 
@@ -281,26 +281,26 @@ def test_an_index_that_cannot_be_made_leaves_the_one_before(tmp_path: Path, kind
     else:
         (tmp_path / "in").mkdir()
         (tmp_path / "in/0.jpg").write_bytes(encode(8, 8))
-    penstock.index_dataset(tmp_path)
+    headrace.index_dataset(tmp_path)
     before = file_bytes(tmp_path)
-    (tmp_path / "penstock.json").unlink()
+    (tmp_path / "headrace.json").unlink()
 
     def stop(progress: Any) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        penstock.index_dataset(tmp_path, watcher=stop)
-    assert file_bytes(tmp_path) == {k: v for k, v in before.items() if k != "penstock.json"}
-    penstock.index_dataset(tmp_path)
+        headrace.index_dataset(tmp_path, watcher=stop)
+    assert file_bytes(tmp_path) == {k: v for k, v in before.items() if k != "headrace.json"}
+    headrace.index_dataset(tmp_path)
     assert file_bytes(tmp_path) == before
 
 
 _KILLED = """
-import os, signal, sys, penstock
+import os, signal, sys, headrace
 def kill(progress):
     if progress.samples == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-penstock.index_dataset(sys.argv[1], workers=1, watcher=kill)
+headrace.index_dataset(sys.argv[1], workers=1, watcher=kill)
 """
 
 
@@ -310,9 +310,9 @@ def test_what_a_killed_index_left_goes_with_the_next(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 3
-    penstock.index_dataset(tmp_path)
+    headrace.index_dataset(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
-        *("a.tar", "b.tar", "a.arrow", "b.arrow", "penstock.json")
+        *("a.tar", "b.tar", "a.arrow", "b.arrow", "headrace.json")
     }
 
 
@@ -324,19 +324,19 @@ def test_where_there_are_no_locks_the_second_of_two_that_index_a_folder_is_told(
 
     def overtake(progress: Any) -> None:
         if progress.bytes == progress.total_bytes:
-            penstock.index_dataset(tmp_path)
+            headrace.index_dataset(tmp_path)
 
     monkeypatch.setattr("fcntl.flock", without_locks)
     with pytest.raises(PackError, match="another process has indexed"):
-        penstock.index_dataset(tmp_path, workers=1, watcher=overtake)
-    assert len(penstock.open_dataset(tmp_path)) == 2
+        headrace.index_dataset(tmp_path, workers=1, watcher=overtake)
+    assert len(headrace.open_dataset(tmp_path)) == 2
     assert "this file system has no locks" in caplog.text
 
 
 def test_tars_have_names_as_long_as_the_file_system_takes(tmp_path: Path) -> None:
     tar_of(tmp_path / f"{'n' * 249}.tar", "0")
-    penstock.index_dataset(tmp_path)
-    assert len(penstock.open_dataset(tmp_path)) == 1
+    headrace.index_dataset(tmp_path)
+    assert len(headrace.open_dataset(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("name", [b"\xff.tar", b"\xff.tfrecord", b"\xff.jpg"])
@@ -350,14 +350,14 @@ def test_a_name_that_is_not_utf8_is_said(tmp_path: Path, name: bytes) -> None:
     else:
         write_tfrecord(path, [make_example({"image/encoded": encode(8, 8)})])
     with pytest.raises(SourceError, match=r"'\\udcff.*': the name is not UTF-8; rename it"):
-        penstock.index_dataset(path.parent, out=tmp_path / "out")
+        headrace.index_dataset(path.parent, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_the_samples_of_tars_are_counted_as_they_are_read(tmp_path: Path) -> None:
     tars = [tar_of(tmp_path / "a.tar", "0", "1", "2"), tar_of(tmp_path / "b.tar", "3")]
     seen: list[Any] = []
-    penstock.index_dataset(tmp_path, watcher=seen.append)
+    headrace.index_dataset(tmp_path, watcher=seen.append)
     assert [progress.samples for progress in seen if progress.bytes < progress.total_bytes][-1] == 4
     assert {progress.total_samples for progress in seen} == {None}
     assert seen[-1].bytes == seen[-1].total_bytes == sum(tar.stat().st_size for tar in tars)
@@ -366,11 +366,11 @@ def test_the_samples_of_tars_are_counted_as_they_are_read(tmp_path: Path) -> Non
 def test_a_list_of_what_was_left_out_goes_when_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "0.jpg").write_bytes(encode(8, 8))
     (tmp_path / "l.csv").write_text("path,label\n0.jpg,0\n1.jpg,1\n")
-    penstock.index_dataset(tmp_path / "l.csv", out=tmp_path / "out", on_error="skip")
+    headrace.index_dataset(tmp_path / "l.csv", out=tmp_path / "out", on_error="skip")
     assert (tmp_path / "out" / "rejected.jsonl").exists()
     (tmp_path / "1.jpg").write_bytes(encode(8, 8))
-    (tmp_path / "out" / "penstock.json").unlink()
-    penstock.index_dataset(tmp_path / "l.csv", out=tmp_path / "out", on_error="skip")
+    (tmp_path / "out" / "headrace.json").unlink()
+    headrace.index_dataset(tmp_path / "l.csv", out=tmp_path / "out", on_error="skip")
     assert not (tmp_path / "out" / "rejected.jsonl").exists()
 
 
@@ -383,20 +383,20 @@ def test_a_disk_that_fills_up_with_the_manifest_leaves_nothing(
     write_tar(
         tmp_path / "a.tar", {"0.jpg": encode(8, 8), "0.cls": b"0", "1.jpg": b"", "1.cls": b"x"}
     )
-    monkeypatch.setattr("penstock.pack.target.write_manifest", fill)
+    monkeypatch.setattr("headrace.pack.target.write_manifest", fill)
     with pytest.raises(PackError, match="No space"):
-        penstock.index_dataset(tmp_path / "a.tar", out=tmp_path / "out", on_error="skip")
+        headrace.index_dataset(tmp_path / "a.tar", out=tmp_path / "out", on_error="skip")
     assert not (tmp_path / "out").exists()
 
 
 def test_indexing_again_without_seek_tables_removes_the_old_ones(tmp_path: Path) -> None:
     write_tar(tmp_path / "a.tar", {"0.jpg": encode(300, 400)})
-    penstock.index_dataset(tmp_path)
+    headrace.index_dataset(tmp_path)
     assert (tmp_path / "a.seek").exists()
-    (tmp_path / "penstock.json").unlink()
+    (tmp_path / "headrace.json").unlink()
     write_tar(tmp_path / "a.tar", {"0.jpg": encode(8, 8)})
-    penstock.index_dataset(tmp_path)
-    assert not (tmp_path / "a.seek").exists() and penstock.verify_dataset(tmp_path) == []
+    headrace.index_dataset(tmp_path)
+    assert not (tmp_path / "a.seek").exists() and headrace.verify_dataset(tmp_path) == []
 
 
 def test_image_files_that_are_too_large_are_rejected_as_when_they_are_packed(
@@ -408,8 +408,8 @@ def test_image_files_that_are_too_large_are_rejected_as_when_they_are_packed(
     limits = {"max_file_size": len(encode(8, 8))}
     out = tmp_path / "out"
     with pytest.raises(SourceError, match=r"b/0.jpg: \d+ bytes are more than .*\(1 of 2 cannot"):
-        penstock.index_dataset(tmp_path / "in", out=out, **limits)
+        headrace.index_dataset(tmp_path / "in", out=out, **limits)
     assert not out.exists()
-    penstock.index_dataset(tmp_path / "in", out=out, on_error="skip", **limits)
-    assert [sample.key for sample in penstock.open_dataset(out)] == ["a/0"]
+    headrace.index_dataset(tmp_path / "in", out=out, on_error="skip", **limits)
+    assert [sample.key for sample in headrace.open_dataset(out)] == ["a/0"]
     assert "bytes are more than" in (out / "rejected.jsonl").read_text()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import PackError, SourceError
-from penstock.pack.inside import check_member, check_names, path_inside
-from penstock.pack.tar import member_header
-from penstock.sample import Sample
+from headrace.errors import PackError, SourceError
+from headrace.pack.inside import check_member, check_names, path_inside
+from headrace.pack.tar import member_header
+from headrace.sample import Sample
 
 BAD = ["", ".", "..", "../x", "a/../x", "/x", "a//x", "a/", "./x", "a/.", "x\0y", "a/../../x"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pack.locking import lock_exclusive, lock_shared
+from headrace.pack.locking import lock_exclusive, lock_shared
 
 
 @pytest.fixture

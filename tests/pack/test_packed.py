@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import penstock
+import headrace
 from formats.contract import SourceContract, same
+from headrace.errors import CorruptError, PackError, SourceChangedError
+from headrace.formats.source import Source
+from headrace.pack.packed import open_packed
 from images import encode
-from penstock.errors import CorruptError, PackError, SourceChangedError
-from penstock.formats.source import Source
-from penstock.pack.packed import open_packed
 from trees import make_folder
 
 
@@ -25,7 +25,7 @@ def listed(tmp_path: Path) -> Path:
         "path,label,age,note\nclass0/000.jpg,dog,7,\nclass1/004.png,cat,,a\nclass2/001.jpg,dog,1,b\n"
         "gone.jpg,cow,1,b\n"
     )
-    penstock.pack_dataset(
+    headrace.pack_dataset(
         folder, tmp_path / "p", listing=tmp_path / "list.csv", shard_size=2000, on_error="skip"
     )
     return tmp_path / "p"
@@ -45,7 +45,7 @@ class TestPacked(SourceContract):
 
 def assert_equal(a: Path, b: Path) -> None:
     """The same samples, whatever their order."""
-    first, second = penstock.open_dataset(a), penstock.open_dataset(b)
+    first, second = headrace.open_dataset(a), headrace.open_dataset(b)
     assert first.classes == second.classes and first.fields == second.fields
     types = [{column.name: column.type for column in d.index.schema} for d in (first, second)]
     assert types[0] == types[1]
@@ -55,31 +55,31 @@ def assert_equal(a: Path, b: Path) -> None:
 
 
 def test_labels_classes_columns_and_bytes_are_kept(listed: Path, tmp_path: Path) -> None:
-    summary = penstock.pack_dataset(listed, tmp_path / "again")
+    summary = headrace.pack_dataset(listed, tmp_path / "again")
     assert_equal(listed, tmp_path / "again")
-    assert penstock.open_dataset(tmp_path / "again").classes == ["cat", "cow", "dog"]
+    assert headrace.open_dataset(tmp_path / "again").classes == ["cat", "cow", "dog"]
     assert (summary.rejected, summary.ignored) == ([], ())
-    penstock.pack_dataset(listed / "penstock.json", tmp_path / "named")
+    headrace.pack_dataset(listed / "headrace.json", tmp_path / "named")
     assert_equal(listed, tmp_path / "named")
 
 
 def test_videos_keep_their_frames(shared: Path, tmp_path: Path) -> None:
-    penstock.pack_dataset(shared / "fixtures/gulp", tmp_path / "p")
-    penstock.pack_dataset(tmp_path / "p", tmp_path / "again")
+    headrace.pack_dataset(shared / "fixtures/gulp", tmp_path / "p")
+    headrace.pack_dataset(tmp_path / "p", tmp_path / "again")
     assert_equal(tmp_path / "p", tmp_path / "again")
 
 
 def test_an_index_of_data_elsewhere_is_packed(tmp_path: Path) -> None:
-    penstock.index_dataset(make_folder(tmp_path / "in"), out=tmp_path / "index")
-    penstock.pack_dataset(tmp_path / "index", tmp_path / "p")
-    dataset = penstock.open_dataset(tmp_path / "p")
+    headrace.index_dataset(make_folder(tmp_path / "in"), out=tmp_path / "index")
+    headrace.pack_dataset(tmp_path / "index", tmp_path / "p")
+    dataset = headrace.open_dataset(tmp_path / "p")
     assert (len(dataset), dataset.classes) == (15, ["class0", "class1", "class2"])
 
 
 def test_what_was_added_to_a_folder_after_it_was_indexed_is_packed_too(tmp_path: Path) -> None:
-    penstock.index_dataset(make_folder(tmp_path / "in"))
+    headrace.index_dataset(make_folder(tmp_path / "in"))
     (tmp_path / "in" / "class0" / "new.jpg").write_bytes(encode(8, 8))
-    assert penstock.pack_dataset(tmp_path / "in", tmp_path / "p").samples == 16
+    assert headrace.pack_dataset(tmp_path / "in", tmp_path / "p").samples == 16
 
 
 def test_a_source_that_is_another_one_now_is_noticed(tmp_path: Path) -> None:
@@ -88,16 +88,16 @@ def test_a_source_that_is_another_one_now_is_noticed(tmp_path: Path) -> None:
         (tmp_path / "in" / "c").mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / "c" / "a.jpg").write_bytes(data[:15] + bytes([seed]) + data[16:])
         shutil.rmtree(tmp_path / "p", ignore_errors=True)
-        penstock.pack_dataset(tmp_path / "in", tmp_path / "p")
+        headrace.pack_dataset(tmp_path / "in", tmp_path / "p")
         for path in (tmp_path / "p").iterdir():
             os.utime(path, ns=(0, 0))
 
     pack(1)
-    penstock.pack_dataset(tmp_path / "p", tmp_path / "again")
-    assert penstock.pack_dataset(tmp_path / "p", tmp_path / "again").resumed == 1
+    headrace.pack_dataset(tmp_path / "p", tmp_path / "again")
+    assert headrace.pack_dataset(tmp_path / "p", tmp_path / "again").resumed == 1
     pack(2)
     with pytest.raises(PackError, match="already holds a data set made from another source"):
-        penstock.pack_dataset(tmp_path / "p", tmp_path / "again")
+        headrace.pack_dataset(tmp_path / "p", tmp_path / "again")
 
 
 def test_a_shard_that_changes_after_it_was_opened_is_an_error(listed: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_shard_that_changes_after_it_was_opened_is_an_error(listed: Path) -> N
 
 
 def test_damage_is_not_passed_on(listed: Path, tmp_path: Path) -> None:
-    index = penstock.open_dataset(listed).index.to_pylist()
+    index = headrace.open_dataset(listed).index.to_pylist()
     row = next(row for row in index if row["key"] == "class0/000")
     tar = bytearray((listed / row["file"]).read_bytes())
     tar[row["cls.offset"]] ^= 1
@@ -117,8 +117,8 @@ def test_damage_is_not_passed_on(listed: Path, tmp_path: Path) -> None:
     with pytest.raises(
         PackError, match="class0/000: cls in .*: its bytes are not those that were indexed"
     ):
-        penstock.pack_dataset(listed, tmp_path / "again")
+        headrace.pack_dataset(listed, tmp_path / "again")
     path = listed / "shard-000000.arrow"
     path.write_bytes(path.read_bytes().replace(b"class", b"clasp"))
     with pytest.raises(CorruptError, match="shard-000000.arrow: its SHA-256 is not"):
-        penstock.pack_dataset(listed, tmp_path / "again")
+        headrace.pack_dataset(listed, tmp_path / "again")

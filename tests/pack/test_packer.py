@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import penstock
+import headrace
+from headrace._core import decode_jpeg
+from headrace.errors import PackError
+from headrace.pack.packer import PackSummary
+from headrace.pack.progress import Progress, Watcher
 from images import damaged_dds, damaged_tiff, encode
 from jpegs import OK
-from penstock._core import decode_jpeg
-from penstock.errors import PackError
-from penstock.pack.packer import PackSummary
-from penstock.pack.progress import Progress, Watcher
 from trees import digests, file_bytes, make_folder, untar
 
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_tar_gives_the_source_files_back_by_name_and_byte(folder: Path, tmp_path: Path) -> None:
     (folder / "class0" / "UPPER.JPEG").write_bytes(encode(9, 9))
-    penstock.pack_dataset(folder, tmp_path / "packed", shard_size=6000)
+    headrace.pack_dataset(folder, tmp_path / "packed", shard_size=6000)
     out = file_bytes(untar(tmp_path / "packed", tmp_path / "out"))
     images = {name: data for name, data in out.items() if not name.endswith(".cls")}
     assert images == file_bytes(folder)
@@ -43,14 +43,14 @@ def test_tar_gives_the_source_files_back_by_name_and_byte(folder: Path, tmp_path
 
 def test_bytes_do_not_depend_on_the_number_of_workers(folder: Path, tmp_path: Path) -> None:
     for workers in (1, 2, 7):
-        penstock.pack_dataset(folder, tmp_path / str(workers), shard_size=4000, workers=workers)
+        headrace.pack_dataset(folder, tmp_path / str(workers), shard_size=4000, workers=workers)
     assert digests(tmp_path / "1") == digests(tmp_path / "2") == digests(tmp_path / "7")
 
 
 def test_order_follows_the_seed_or_the_source(folder: Path, tmp_path: Path) -> None:
     def keys(name: str, **options: object) -> list[str]:
-        penstock.pack_dataset(folder, tmp_path / name, **options)  # type: ignore[arg-type]
-        return penstock.open_dataset(tmp_path / name).index["key"].to_pylist()
+        headrace.pack_dataset(folder, tmp_path / name, **options)  # type: ignore[arg-type]
+        return headrace.open_dataset(tmp_path / name).index["key"].to_pylist()
 
     assert keys("in-order", order="source") == sorted(keys("zero", seed=0))
     assert keys("one", seed=1) != keys("two", seed=2)
@@ -72,8 +72,8 @@ def test_pack_then_read_is_identity_for_odd_names(paths: set[tuple[str, str, str
             path = root / "in" / folder / f"{stem}.{suffix}"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(encode(4, 4, seed=number))
-        penstock.pack_dataset(root / "in", root / "out", order="source", format="folder")
-        dataset = penstock.open_dataset(root / "out")
+        headrace.pack_dataset(root / "in", root / "out", order="source", format="folder")
+        dataset = headrace.open_dataset(root / "out")
         source = file_bytes(root / "in")
         assert len(dataset) == len(source)
         assert len({sample.key for sample in dataset}) == len(source)
@@ -87,7 +87,7 @@ def test_very_long_names_and_equal_names_in_two_classes(tmp_path: Path) -> None:
     for number, name in enumerate(names):
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_bytes(encode(5, 5, seed=number))
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "packed")
+    headrace.pack_dataset(tmp_path / "in", tmp_path / "packed")
     out = file_bytes(untar(tmp_path / "packed", tmp_path / "out"))
     assert {n: d for n, d in out.items() if n.endswith(".jpg")} == file_bytes(tmp_path / "in")
 
@@ -95,7 +95,7 @@ def test_very_long_names_and_equal_names_in_two_classes(tmp_path: Path) -> None:
 def test_the_webdataset_package_reads_the_shards(folder: Path, tmp_path: Path) -> None:
     webdataset = pytest.importorskip("webdataset")
     (folder / "class0" / "with.dots.in.jpg").write_bytes(encode(9, 9))
-    penstock.pack_dataset(folder, tmp_path / "packed", shard_size=6000)
+    headrace.pack_dataset(folder, tmp_path / "packed", shard_size=6000)
     shards = [str(path) for path in sorted((tmp_path / "packed").glob("*.tar"))]
     assert len(shards) > 1
     theirs = {}
@@ -108,7 +108,7 @@ def test_the_webdataset_package_reads_the_shards(folder: Path, tmp_path: Path) -
         gc.collect()
     ours = {
         s.key: (s.get("jpg") or s.get("png"), s.label)
-        for s in penstock.open_dataset(tmp_path / "packed")
+        for s in headrace.open_dataset(tmp_path / "packed")
     }
     assert theirs == ours
 
@@ -117,8 +117,8 @@ def test_columns_of_a_listing_become_columns_of_the_index(tmp_path: Path) -> Non
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jpg").write_bytes(encode(8, 8))
     (tmp_path / "in" / "list.csv").write_text("path,label,angle,who\na.jpg,cat,0.5,änn\n")
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
-    dataset = penstock.open_dataset(tmp_path / "out")
+    headrace.pack_dataset(tmp_path / "in", tmp_path / "out")
+    dataset = headrace.open_dataset(tmp_path / "out")
     assert dataset.classes == ["cat"]
     assert dataset.index.schema.field("angle").type == pa.float64()
     assert dict(dataset[0].columns) == {"angle": 0.5, "who": "änn"}
@@ -128,8 +128,8 @@ def test_columns_of_a_listing_become_columns_of_the_index(tmp_path: Path) -> Non
 def test_columns_may_not_take_the_names_of_the_index(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(encode(8, 8))
     (tmp_path / "list.csv").write_text("path,label,key,jpg.size\na.jpg,1,x,3\n")
-    with pytest.raises(penstock.SourceError, match=r"\['key', 'jpg.size'\].*rename"):
-        penstock.pack_dataset(tmp_path, tmp_path / "out")
+    with pytest.raises(headrace.SourceError, match=r"\['key', 'jpg.size'\].*rename"):
+        headrace.pack_dataset(tmp_path, tmp_path / "out")
 
 
 def add_bad_files(folder: Path) -> list[str]:
@@ -144,7 +144,7 @@ def test_bad_files_stop_packing_are_named_one_by_one_and_leave_nothing(
 ) -> None:
     bad = add_bad_files(folder)
     with pytest.raises(PackError) as caught:
-        penstock.pack_dataset(folder, tmp_path / "out", shard_size=3000, workers=1)
+        headrace.pack_dataset(folder, tmp_path / "out", shard_size=3000, workers=1)
     lines = str(caught.value).splitlines()
     assert lines[0] == "3 of 18 files cannot be packed:"
     assert [line.split(":")[0].strip() for line in lines[1:4]] == bad
@@ -154,11 +154,11 @@ def test_bad_files_stop_packing_are_named_one_by_one_and_leave_nothing(
 
 def test_bad_files_are_skipped_on_request_and_listed(folder: Path, tmp_path: Path) -> None:
     bad = add_bad_files(folder)
-    summary = penstock.pack_dataset(folder, tmp_path / "out", on_error="skip")
-    assert summary.samples == len(penstock.open_dataset(tmp_path / "out")) == 15
+    summary = headrace.pack_dataset(folder, tmp_path / "out", on_error="skip")
+    assert summary.samples == len(headrace.open_dataset(tmp_path / "out")) == 15
     lines = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
     assert [json.loads(line)["name"] for line in lines] == bad == [n for n, _ in summary.rejected]
-    assert penstock.verify_dataset(tmp_path / "out") == []
+    assert headrace.verify_dataset(tmp_path / "out") == []
 
 
 def test_what_a_skipping_pack_left_out_is_refused_without_skip(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_a_skipping_pack_left_out_is_refused_without_skip(tmp_path: Path) -
             raise KeyboardInterrupt
 
     def pack(on_error: Any, watcher: Watcher | None = None) -> PackSummary:
-        return penstock.pack_dataset(
+        return headrace.pack_dataset(
             source,
             out,
             shard_size=3000,
@@ -200,7 +200,7 @@ def test_nothing_but_bad_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "in" / "c").mkdir(parents=True)
     (tmp_path / "in" / "c" / "x.jpg").write_bytes(b"no")
     with pytest.raises(PackError, match="1 of 1 files cannot be packed") as caught:
-        penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
+        headrace.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
     assert "--on-error" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
@@ -214,9 +214,9 @@ def test_kinds_heights_and_widths_are_in_the_index(tmp_path: Path) -> None:
     }
     for name, data in files.items():
         (tmp_path / "in" / "c" / name).write_bytes(data)
-    summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", order="source")
+    summary = headrace.pack_dataset(tmp_path / "in", tmp_path / "out", order="source")
     assert summary.kinds == {"baseline": 1, "png": 1, "progressive": 1}
-    index = penstock.open_dataset(tmp_path / "out").index
+    index = headrace.open_dataset(tmp_path / "out").index
     assert index["jpg.kind"].to_pylist() == ["baseline", "progressive", None]
     assert index["jpg.height"].to_pylist() == [10, 11, None]
     assert index["png.width"].to_pylist() == [None, None, 22]
@@ -224,7 +224,7 @@ def test_kinds_heights_and_widths_are_in_the_index(tmp_path: Path) -> None:
 
 def test_progress_reaches_the_whole(folder: Path, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    penstock.pack_dataset(folder, tmp_path / "out", watcher=seen.append)
+    headrace.pack_dataset(folder, tmp_path / "out", watcher=seen.append)
     assert seen[-1].samples == seen[-1].total_samples == 15
     assert seen[-1].bytes == seen[-1].total_bytes == sum(map(len, file_bytes(folder).values()))
 
@@ -237,7 +237,7 @@ def test_wrong_options_are_value_errors_that_name_them(
     folder: Path, tmp_path: Path, wrong: dict[str, object]
 ) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        penstock.pack_dataset(folder, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+        headrace.pack_dataset(folder, tmp_path / "out", **wrong)  # type: ignore[arg-type]
 
 
 def test_numbers_may_be_numpys_integers(folder: Path, tmp_path: Path) -> None:
@@ -245,14 +245,14 @@ def test_numbers_may_be_numpys_integers(folder: Path, tmp_path: Path) -> None:
     shrink = {"short": 20, "longest": 30, "quality": 80}
     for name, kind in (("python", int), ("numpy", np.int64)):
         given = {option: kind(value) for option, value in options.items()}
-        smaller = penstock.Shrink(**{option: kind(value) for option, value in shrink.items()})
-        penstock.pack_dataset(folder, tmp_path / name, **given, shrink=smaller)
+        smaller = headrace.Shrink(**{option: kind(value) for option, value in shrink.items()})
+        headrace.pack_dataset(folder, tmp_path / name, **given, shrink=smaller)
     assert digests(tmp_path / "numpy") == digests(tmp_path / "python")
 
 
 def test_a_number_that_is_not_whole_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"seed is 1\.5; it must be a whole number"):
-        penstock.pack_dataset(folder, tmp_path / "packed", seed=1.5)  # type: ignore[arg-type]
+        headrace.pack_dataset(folder, tmp_path / "packed", seed=1.5)  # type: ignore[arg-type]
     assert not (tmp_path / "packed").exists()
 
 
@@ -261,8 +261,8 @@ def test_a_class_whose_name_is_not_utf8_is_packed_and_read(tmp_path: Path) -> No
     os.makedirs(folder)
     with open(folder + b"/1.jpg", "wb") as file:
         file.write(encode(8, 8))
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
-    dataset = penstock.open_dataset(tmp_path / "out")
+    headrace.pack_dataset(tmp_path / "in", tmp_path / "out")
+    dataset = headrace.open_dataset(tmp_path / "out")
     assert (dataset.classes, dataset[0].key) == (["caf\udce9"], "caf%E9/1")
 
 
@@ -270,7 +270,7 @@ def test_a_class_whose_name_is_not_utf8_is_packed_and_read(tmp_path: Path) -> No
 def test_a_destination_inside_the_image_folder_is_refused(folder: Path, inside: str) -> None:
     before = digests(folder)
     with pytest.raises(PackError, match="inside the image folder .*choose a folder outside"):
-        penstock.pack_dataset(folder, folder / inside)
+        headrace.pack_dataset(folder, folder / inside)
     assert digests(folder) == before and not (folder / "aaa").exists()
 
 
@@ -287,18 +287,18 @@ def cut(path: Path) -> None:
 def test_a_finished_data_set_that_is_not_whole_is_no_success(
     folder: Path, tmp_path: Path, name: str, harm: Callable[[Path], None], said: str
 ) -> None:
-    penstock.pack_dataset(folder, tmp_path / "out", shard_size=6000)
+    headrace.pack_dataset(folder, tmp_path / "out", shard_size=6000)
     harm(tmp_path / "out" / name)
-    with pytest.raises(PackError, match=f"{name} {said}.*penstock verify"):
-        penstock.pack_dataset(folder, tmp_path / "out", shard_size=6000)
+    with pytest.raises(PackError, match=f"{name} {said}.*headrace verify"):
+        headrace.pack_dataset(folder, tmp_path / "out", shard_size=6000)
 
 
 def test_the_reason_why_a_file_is_rejected_is_the_same_every_time(tmp_path: Path) -> None:
     (tmp_path / "in" / "c").mkdir(parents=True)
     (tmp_path / "in" / "c" / "good.jpg").write_bytes(encode(80, 80))
     (tmp_path / "in" / "c" / "html.jpg").write_bytes(b"<html></html>")
-    shrink = penstock.Shrink(short=40)
-    summary = penstock.pack_dataset(
+    shrink = headrace.Shrink(short=40)
+    summary = headrace.pack_dataset(
         tmp_path / "in", tmp_path / "out", shrink=shrink, on_error="skip"
     )
     assert summary.rejected == [("c/html.jpg", "does not decode: cannot identify image file")]
@@ -317,7 +317,7 @@ def test_an_odd_jpeg_is_packed_if_pillow_forgives_it_and_only_then(tmp_path: Pat
     for name, data in odd.items():
         assert decode_jpeg(data)[0] != OK
         (files / f"{name}.jpg").write_bytes(data)
-    summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
+    summary = headrace.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
     refused = [name for name, _ in summary.rejected]
     assert refused == ["class0/refused-1.jpg", "class0/refused-2.jpg"]
 
@@ -332,7 +332,7 @@ def test_a_jpeg_cut_anywhere_is_rejected(tmp_path: Path, size: int, restart: int
     for number, cut in enumerate(cuts):
         (write / f"cut{number}.jpg").write_bytes(whole[:cut])
     (write / "whole.jpg").write_bytes(whole)
-    summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
+    summary = headrace.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
     assert (summary.samples, len(summary.rejected)) == (2, 10)
 
 
@@ -347,18 +347,18 @@ def test_a_cut_image_of_another_kind_is_rejected_too(
     data = encode(64, 64, **options)
     (folder / f"cut.{suffix}").write_bytes(data[: len(data) * 2 // 3])
     (folder / f"whole.{suffix}").write_bytes(data)
-    summary = penstock.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
+    summary = headrace.pack_dataset(tmp_path / "in", tmp_path / "out", on_error="skip")
     assert [name for name, _ in summary.rejected] == [f"class0/cut.{suffix}"]
 
 
-@pytest.mark.parametrize("shrink", [None, penstock.Shrink(short=40)])
+@pytest.mark.parametrize("shrink", [None, headrace.Shrink(short=40)])
 def test_whatever_pillow_raises_for_an_image_it_is_rejected(
-    tmp_path: Path, shrink: penstock.Shrink | None
+    tmp_path: Path, shrink: headrace.Shrink | None
 ) -> None:
     folder = make_folder(tmp_path / "in", classes=1, per_class=1) / "class0"
     (folder / "odd.tif").write_bytes(damaged_tiff(64, 64))
     (folder / "odd.jpg").write_bytes(damaged_dds(64, 64))
-    summary = penstock.pack_dataset(
+    summary = headrace.pack_dataset(
         tmp_path / "in", tmp_path / "out", on_error="skip", shrink=shrink
     )
     assert [name for name, _ in summary.rejected] == ["class0/odd.jpg", "class0/odd.tif"]

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from formats.making import make_example, photos, write_tfrecord
-from penstock import PackError, index_dataset, pack_dataset, verify_dataset
-from penstock.pack import inplace, loose, verify
-from penstock.pack.manifest import FileRecord
-from penstock.pack.parts import run_parts, while_wanted
-from penstock.pack.verify import check_file
+from headrace import PackError, index_dataset, pack_dataset, verify_dataset
+from headrace.pack import inplace, loose, verify
+from headrace.pack.manifest import FileRecord
+from headrace.pack.parts import run_parts, while_wanted
+from headrace.pack.verify import check_file
 from trees import make_folder
 
 
@@ -58,7 +58,7 @@ def make_tfrecord(folder: Path) -> Path:
 
 def make_tars(folder: Path) -> Path:
     pack_dataset(make_folder(folder / "in"), folder / "packed")
-    (folder / "packed/penstock.json").unlink()
+    (folder / "packed/headrace.json").unlink()
     return folder / "packed"
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock import Dataset, PackError, SourceError, open_dataset, pack_dataset
-from penstock.cli.app import app
-from penstock.pack.renumber import read_classes
+from headrace import Dataset, PackError, SourceError, open_dataset, pack_dataset
+from headrace.cli.app import app
+from headrace.pack.renumber import read_classes
 from trees import write_images
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.pack.shard import _HashedFile
+from headrace.pack.shard import _HashedFile
 
 
 def write(path: Path, parts: list[bytes]) -> str:

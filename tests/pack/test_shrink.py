@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-import penstock
+import headrace
+from headrace.errors import PackError, SourceError
+from headrace.pack.shrink import shrink_sample
 from images import encode, make_pixels
-from penstock.errors import PackError, SourceError
-from penstock.pack.shrink import shrink_sample
 
-SHRINK = penstock.Shrink(short=40)
+SHRINK = headrace.Shrink(short=40)
 
 
 def encode_as(mode: str, format: str, **options: Any) -> bytes:
@@ -43,7 +43,7 @@ def test_lossy_photographs_become_jpeg_and_others_png(
     mode: str, format: str, options: dict[str, Any], becomes: tuple[str, str]
 ) -> None:
     data = encode_as(mode, format, **options)
-    sample = shrink_sample(penstock.Sample("a", {"x.tif": data, "cls": b"1"}), SHRINK)
+    sample = shrink_sample(headrace.Sample("a", {"x.tif": data, "cls": b"1"}), SHRINK)
     ((name, smaller), _) = sorted(sample.items(), reverse=True)
     with Image.open(io.BytesIO(smaller)) as image:
         assert (name, image.mode, image.size) == (f"x.{becomes[0]}", becomes[1], (60, 40))
@@ -70,7 +70,7 @@ def make_16_bit_rgb() -> bytes:
 )
 def test_what_shrinking_would_change_is_an_error(data: bytes, reason: str) -> None:
     with pytest.raises(SourceError, match=f"cannot be shrunk.*{reason}.*without shrinking"):
-        shrink_sample(penstock.Sample("a", {"png": data}), SHRINK)
+        shrink_sample(headrace.Sample("a", {"png": data}), SHRINK)
 
 
 def test_a_16_bit_png_in_colour_is_an_error() -> None:
@@ -78,7 +78,7 @@ def test_a_16_bit_png_in_colour_is_an_error() -> None:
     data[24] = 16  # the bits of a channel in the header; its checksum follows
     data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
     with pytest.raises(SourceError, match="more than 8 bits"):
-        shrink_sample(penstock.Sample("a", {"png": bytes(data)}), SHRINK)
+        shrink_sample(headrace.Sample("a", {"png": bytes(data)}), SHRINK)
 
 
 @pytest.mark.parametrize("mask", ["png", "mask.png"])
@@ -90,33 +90,33 @@ def test_a_photograph_with_a_mask_is_refused_by_name(tmp_path: Path, mask: str) 
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
     with pytest.raises(PackError, match=rf"one: has several images \(jpg, {mask}\)"):
-        penstock.pack_dataset(tmp_path / "in.tar", tmp_path / "out", shrink=SHRINK)
-    penstock.pack_dataset(tmp_path / "in.tar", tmp_path / "out", shrink=penstock.Shrink(short=80))
-    assert dict(penstock.open_dataset(tmp_path / "out")[0]) == fields, "small enough: as it was"
+        headrace.pack_dataset(tmp_path / "in.tar", tmp_path / "out", shrink=SHRINK)
+    headrace.pack_dataset(tmp_path / "in.tar", tmp_path / "out", shrink=headrace.Shrink(short=80))
+    assert dict(headrace.open_dataset(tmp_path / "out")[0]) == fields, "small enough: as it was"
 
 
-@pytest.mark.parametrize("shrink", [penstock.Shrink(short=40), penstock.Shrink(longest=60)])
-def test_shrinking_resizes_the_larger_images_only(tmp_path: Path, shrink: penstock.Shrink) -> None:
+@pytest.mark.parametrize("shrink", [headrace.Shrink(short=40), headrace.Shrink(longest=60)])
+def test_shrinking_resizes_the_larger_images_only(tmp_path: Path, shrink: headrace.Shrink) -> None:
     (tmp_path / "in" / "c").mkdir(parents=True)
     small, large = encode(20, 30), encode(80, 120, format="PNG")
     (tmp_path / "in" / "c" / "small.jpg").write_bytes(small)
     (tmp_path / "in" / "c" / "large.png").write_bytes(large)
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "out", order="source", shrink=shrink)
-    first, second = penstock.open_dataset(tmp_path / "out")
+    headrace.pack_dataset(tmp_path / "in", tmp_path / "out", order="source", shrink=shrink)
+    first, second = headrace.open_dataset(tmp_path / "out")
     assert second["jpg"] == small
     with Image.open(io.BytesIO(first["png"])) as image:
         assert (image.format, image.size) == ("PNG", (60, 40)), "what had no loss stays without"
 
 
 def test_a_shrunk_image_has_the_suffix_of_what_it_became() -> None:
-    sample = penstock.Sample("a", {"jpg": encode(80, 120)}, suffixes={"jpg": "JPEG"})
+    sample = headrace.Sample("a", {"jpg": encode(80, 120)}, suffixes={"jpg": "JPEG"})
     assert shrink_sample(sample, SHRINK).suffixes == {}
-    assert shrink_sample(sample, penstock.Shrink(short=80)).suffixes == {"jpg": "JPEG"}
+    assert shrink_sample(sample, headrace.Shrink(short=80)).suffixes == {"jpg": "JPEG"}
 
 
 def test_shrunk_images_of_low_quality_are_smaller() -> None:
-    sample = penstock.Sample("a", {"jpg": encode(200, 300)})
+    sample = headrace.Sample("a", {"jpg": encode(200, 300)})
     low, high = (
-        shrink_sample(sample, penstock.Shrink(short=150, quality=quality)) for quality in (10, 90)
+        shrink_sample(sample, headrace.Shrink(short=150, quality=quality)) for quality in (10, 90)
     )
     assert len(low["jpg"]) < len(high["jpg"]) / 2

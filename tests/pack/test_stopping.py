@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-import penstock
+import headrace
 from formats.making import make_example, write_tfrecord
+from headrace.errors import PackError
+from headrace.pack.progress import Progress
+from headrace.pack.shrink import Shrink
 from images import encode
-from penstock.errors import PackError
-from penstock.pack.progress import Progress
-from penstock.pack.shrink import Shrink
 from trees import digests, make_folder
 
 KILLED_AT = """
 import os, signal, sys
 source, destination, when = sys.argv[1], sys.argv[2], int(sys.argv[3])
-import penstock
+import headrace
 count = 0
 def wrap(name):
     original = getattr(os, name)
@@ -36,18 +36,18 @@ def wrap(name):
     setattr(os, name, wrapped)
 for name in ("writev", "fsync", "replace", "mkdir", "unlink", "rmdir"):
     wrap(name)
-penstock.pack_dataset(source, destination, shard_size=12000, workers=1)
+headrace.pack_dataset(source, destination, shard_size=12000, workers=1)
 print(count)
 """
 
 
 KILLED_AFTER = """
-import os, signal, sys, penstock
+import os, signal, sys, headrace
 source, destination, samples = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def kill(done):
     if done.samples >= samples:
         os.kill(os.getpid(), signal.SIGKILL)
-penstock.pack_dataset(source, destination, shard_size=20000, workers=2, watcher=kill)
+headrace.pack_dataset(source, destination, shard_size=20000, workers=2, watcher=kill)
 """
 
 
@@ -57,7 +57,7 @@ def run_killed_at(source: Path, destination: Path, when: int) -> subprocess.Comp
 
 
 def looks_finished(destination: Path) -> bool:
-    return (destination / "penstock.json").exists()
+    return (destination / "headrace.json").exists()
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,8 @@ def test_killed_at_any_touch_of_the_disk_it_goes_on_to_the_same_bytes(
         destination = tmp_path / str(when)
         assert run_killed_at(source, destination, when).returncode == -signal.SIGKILL
         if looks_finished(destination):
-            assert penstock.verify_dataset(destination) == []
-        penstock.pack_dataset(source, destination, shard_size=12000, workers=2)
+            assert headrace.verify_dataset(destination) == []
+        headrace.pack_dataset(source, destination, shard_size=12000, workers=2)
         assert digests(destination) == expected, when
 
 
@@ -88,27 +88,27 @@ def test_killed_again_and_again_at_random_moments_it_ends_with_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     source = make_folder(tmp_path / "source", classes=4, per_class=40, size=64)
-    penstock.pack_dataset(source, tmp_path / "whole", shard_size=20000)
+    headrace.pack_dataset(source, tmp_path / "whole", shard_size=20000)
     command = [sys.executable, "-c", KILLED_AFTER, str(source), str(tmp_path / "out")]
     for samples in sorted(random.Random(0).sample(range(1, 161), 6)):
         result = subprocess.run([*command, str(samples)], capture_output=True, check=False)
         assert result.returncode == -signal.SIGKILL, result.stderr
-    summary = penstock.pack_dataset(source, tmp_path / "out", shard_size=20000)
+    summary = headrace.pack_dataset(source, tmp_path / "out", shard_size=20000)
     assert summary.resumed > 0
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
 def test_a_finished_pack_is_recognised_and_a_different_one_refused(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "source")
-    first = penstock.pack_dataset(source, tmp_path / "out")
+    first = headrace.pack_dataset(source, tmp_path / "out")
     before = digests(tmp_path / "out")
-    again = penstock.pack_dataset(source, tmp_path / "out")
+    again = headrace.pack_dataset(source, tmp_path / "out")
     assert (again.samples, again.resumed) == (first.samples, first.shards)
     with pytest.raises(PackError, match="another source or with other options"):
-        penstock.pack_dataset(source, tmp_path / "out", seed=1)
+        headrace.pack_dataset(source, tmp_path / "out", seed=1)
     (source / "class0" / "000.jpg").write_bytes(encode(24, 24, seed=99))
     with pytest.raises(PackError, match="another source or with other options"):
-        penstock.pack_dataset(source, tmp_path / "out")
+        headrace.pack_dataset(source, tmp_path / "out")
     assert digests(tmp_path / "out") == before
 
 
@@ -119,32 +119,32 @@ def test_a_file_replaced_by_an_older_one_of_its_size_is_noticed(
     source = make_folder(tmp_path / "source")
     file = source / "class0" / "000.jpg"
     before = file.stat()
-    penstock.pack_dataset(source, tmp_path / "out", shrink=shrink)
+    headrace.pack_dataset(source, tmp_path / "out", shrink=shrink)
     other = bytearray(file.read_bytes())
     other[other.index(b"\xff\xdb") + 5] += 9  # of the quantisation: another picture
     (tmp_path / "other.jpg").write_bytes(other)
     os.utime(tmp_path / "other.jpg", ns=(before.st_atime_ns, before.st_mtime_ns - 10**9))
     os.replace(tmp_path / "other.jpg", file)
     with pytest.raises(PackError, match="class0/000.jpg changed after it was packed"):
-        penstock.pack_dataset(source, tmp_path / "out", shrink=shrink)
+        headrace.pack_dataset(source, tmp_path / "out", shrink=shrink)
 
 
 def test_files_that_were_only_touched_are_the_same(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "source")
     (source / "class0" / "bad.jpg").write_bytes(b"no image")
-    first = penstock.pack_dataset(source, tmp_path / "out", on_error="skip")
+    first = headrace.pack_dataset(source, tmp_path / "out", on_error="skip")
     for file in source.rglob("*.*"):
         file.chmod(0o600)
         os.utime(file)
-    again = penstock.pack_dataset(source, tmp_path / "out", on_error="skip")
+    again = headrace.pack_dataset(source, tmp_path / "out", on_error="skip")
     assert (again.resumed, again.rejected) == (first.shards, first.rejected)
 
 
 def test_shards_of_a_killed_pack_with_other_options_are_not_taken_over(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "source")
-    penstock.pack_dataset(source, tmp_path / "expected", shard_size=9000, seed=5)
+    headrace.pack_dataset(source, tmp_path / "expected", shard_size=9000, seed=5)
     assert run_killed_at(source, tmp_path / "out", 30).returncode == -signal.SIGKILL
-    penstock.pack_dataset(source, tmp_path / "out", shard_size=9000, seed=5)
+    headrace.pack_dataset(source, tmp_path / "out", shard_size=9000, seed=5)
     assert digests(tmp_path / "out") == digests(tmp_path / "expected")
 
 
@@ -155,8 +155,8 @@ def test_a_source_that_changed_since_the_kill_is_read_again(tmp_path: Path) -> N
         data = bytearray((source / name).read_bytes())
         data[-4] ^= 1
         (source / name).write_bytes(data)
-    penstock.pack_dataset(source, tmp_path / "out", shard_size=12000)
-    penstock.pack_dataset(source, tmp_path / "expected", shard_size=12000)
+    headrace.pack_dataset(source, tmp_path / "out", shard_size=12000)
+    headrace.pack_dataset(source, tmp_path / "expected", shard_size=12000)
     assert digests(tmp_path / "out") == digests(tmp_path / "expected")
 
 
@@ -175,7 +175,7 @@ def stop_at_ten(done: Progress) -> None:
 
 def stop_half_way(source: Path, destination: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        penstock.pack_dataset(source, destination, shard_size=4000, workers=1, watcher=stop_at_ten)
+        headrace.pack_dataset(source, destination, shard_size=4000, workers=1, watcher=stop_at_ten)
 
 
 def test_a_shard_that_was_cut_short_since_the_stop_is_not_taken_over(tmp_path: Path) -> None:
@@ -183,14 +183,14 @@ def test_a_shard_that_was_cut_short_since_the_stop_is_not_taken_over(tmp_path: P
     stop_half_way(source, tmp_path / "out")
     shard = tmp_path / "out/.packing/shard-000000.tar"
     shard.write_bytes(shard.read_bytes()[:-512])
-    penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
-    assert penstock.verify_dataset(tmp_path / "out") == []
+    headrace.pack_dataset(source, tmp_path / "out", shard_size=4000)
+    assert headrace.verify_dataset(tmp_path / "out") == []
 
 
 def test_shards_taken_over_count_as_progress(tmp_path: Path) -> None:
     source, seen = make_folder(tmp_path / "source"), list[Progress]()
     stop_half_way(source, tmp_path / "out")
-    summary = penstock.pack_dataset(source, tmp_path / "out", shard_size=4000, watcher=seen.append)
+    summary = headrace.pack_dataset(source, tmp_path / "out", shard_size=4000, watcher=seen.append)
     assert summary.resumed > 0
     assert seen[-1] == (15, 15, summary.source_bytes, summary.source_bytes)
 
@@ -200,8 +200,8 @@ def test_shards_of_a_larger_pack_that_was_stopped_are_removed(tmp_path: Path) ->
     stop_half_way(source, tmp_path / "out")
     workshop = tmp_path / "out/.packing"
     (workshop / "shard-000001.tar").rename(tmp_path / "out/shard-000001.tar")
-    penstock.pack_dataset(source, tmp_path / "out")
-    names = ["penstock.json", "shard-000000.arrow", "shard-000000.tar"]
+    headrace.pack_dataset(source, tmp_path / "out")
+    names = ["headrace.json", "shard-000000.arrow", "shard-000000.tar"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
 
 
@@ -211,7 +211,7 @@ def test_labels_that_changed_are_noticed_in_a_finished_and_in_a_stopped_pack(
     source = make_folder(tmp_path / "source")
     listing = write_listing(source, 1)
     with pytest.raises(KeyboardInterrupt):
-        penstock.pack_dataset(
+        headrace.pack_dataset(
             source,
             tmp_path / "out",
             listing=listing,
@@ -220,12 +220,12 @@ def test_labels_that_changed_are_noticed_in_a_finished_and_in_a_stopped_pack(
             watcher=stop_at_ten,
         )
     write_listing(source, 2)
-    penstock.pack_dataset(source, tmp_path / "out", listing=listing, shard_size=4000)
-    labels = penstock.open_dataset(tmp_path / "out").index["label"].to_pylist()
+    headrace.pack_dataset(source, tmp_path / "out", listing=listing, shard_size=4000)
+    labels = headrace.open_dataset(tmp_path / "out").index["label"].to_pylist()
     assert labels == [2] * 15
     write_listing(source, 3)
     with pytest.raises(PackError, match="another source"):
-        penstock.pack_dataset(source, tmp_path / "out", listing=listing, shard_size=4000)
+        headrace.pack_dataset(source, tmp_path / "out", listing=listing, shard_size=4000)
 
 
 def test_a_shard_that_another_plan_replaced_is_not_taken_over(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_shard_that_another_plan_replaced_is_not_taken_over(tmp_path: Path) ->
         (source / "c").mkdir(parents=True, exist_ok=True)
         data = encode(16, 16, seed=number)
         (source / "c" / f"{number:02d}.jpg").write_bytes(data + bytes(2000 - len(data)))
-    penstock.pack_dataset(source, tmp_path / "expected", shard_size=12_000, seed=0)
+    headrace.pack_dataset(source, tmp_path / "expected", shard_size=12_000, seed=0)
 
     def kill_at(seed: int, name: str, count: int) -> None:
         code = KILLED_AT.replace("workers=1", f"workers=1, seed={seed}").replace(
@@ -247,8 +247,8 @@ def test_a_shard_that_another_plan_replaced_is_not_taken_over(tmp_path: Path) ->
 
     kill_at(0, "replace", 6)  # two renames and a record a shard: the second shard is done
     kill_at(1, "replace", 2)  # after the first shard's tar, before its index
-    penstock.pack_dataset(source, tmp_path / "out", shard_size=12_000, seed=0)
-    assert penstock.verify_dataset(tmp_path / "out") == []
+    headrace.pack_dataset(source, tmp_path / "out", shard_size=12_000, seed=0)
+    assert headrace.verify_dataset(tmp_path / "out") == []
     assert digests(tmp_path / "out") == digests(tmp_path / "expected")
 
 
@@ -263,7 +263,7 @@ def test_every_file_of_a_data_set_is_synced(
         original(fd)
 
     monkeypatch.setattr(os, "fsync", note)
-    penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
+    headrace.pack_dataset(source, tmp_path / "out", shard_size=4000)
     made = [tmp_path / "out", *(tmp_path / "out").iterdir()]
     assert [path.name for path in made if path.stat().st_ino not in synced] == []
 
@@ -286,20 +286,20 @@ def test_a_full_disk_is_a_clear_error_and_packing_goes_on_when_there_is_room(
         with pytest.raises(
             PackError, match="No space left on device.*; run the same command again"
         ):
-            penstock.pack_dataset(source, tmp_path / "out", shard_size=4000, workers=1)
+            headrace.pack_dataset(source, tmp_path / "out", shard_size=4000, workers=1)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".packing"]
     assert not list((tmp_path / "out").rglob("*.tmp"))
-    summary = penstock.pack_dataset(source, tmp_path / "out", shard_size=4000, workers=1)
+    summary = headrace.pack_dataset(source, tmp_path / "out", shard_size=4000, workers=1)
     assert summary.resumed >= 2
-    assert penstock.verify_dataset(tmp_path / "out") == []
+    assert headrace.verify_dataset(tmp_path / "out") == []
 
 
 def test_a_file_size_limit_of_the_system_is_a_clear_error(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "source")
     code = (
-        "import resource, sys, penstock\n"
+        "import resource, sys, headrace\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-        "penstock.pack_dataset(sys.argv[1], sys.argv[2])"
+        "headrace.pack_dataset(sys.argv[1], sys.argv[2])"
     )
     command = [sys.executable, "-c", code, str(source), str(tmp_path / "out")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -319,7 +319,7 @@ def test_a_source_file_that_vanishes_or_changes_meanwhile_is_named(
             victim.unlink() if change == "vanishes" else victim.write_bytes(encode(30, 30))
 
     with pytest.raises(PackError, match=r"class2/003\.jpg: the file (vanished|changed)"):
-        penstock.pack_dataset(
+        headrace.pack_dataset(
             source, tmp_path / "out", order="source", workers=1, on_error="skip", watcher=spoil
         )
     assert not looks_finished(tmp_path / "out")
@@ -330,15 +330,15 @@ def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: 
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("years of work")
     with pytest.raises(PackError, match="not empty"):
-        penstock.pack_dataset(source, tmp_path / "out")
+        headrace.pack_dataset(source, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
     with pytest.raises(PackError, match="not a folder"):
-        penstock.pack_dataset(source, tmp_path / "out" / "thesis.tex")
+        headrace.pack_dataset(source, tmp_path / "out" / "thesis.tex")
 
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    penstock.pack_dataset(make_folder(tmp_path / "source"), tmp_path / "out")
+    headrace.pack_dataset(make_folder(tmp_path / "source"), tmp_path / "out")
     assert looks_finished(tmp_path / "out")
 
 
@@ -349,12 +349,12 @@ def test_two_packers_at_once_do_not_mix(tmp_path: Path) -> None:
     def start_second(done: Progress) -> None:
         if done.samples == 1:
             with pytest.raises(PackError, match="another process is packing"):
-                penstock.pack_dataset(source, tmp_path / "out")
+                headrace.pack_dataset(source, tmp_path / "out")
             second.append("refused")
 
-    penstock.pack_dataset(source, tmp_path / "out", workers=1, watcher=start_second)
+    headrace.pack_dataset(source, tmp_path / "out", workers=1, watcher=start_second)
     assert second == ["refused"]
-    assert penstock.verify_dataset(tmp_path / "out") == []
+    assert headrace.verify_dataset(tmp_path / "out") == []
 
 
 def test_an_interrupt_stops_all_workers_and_can_be_resumed(tmp_path: Path) -> None:
@@ -365,10 +365,10 @@ def test_an_interrupt_stops_all_workers_and_can_be_resumed(tmp_path: Path) -> No
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        penstock.pack_dataset(source, tmp_path / "out", shard_size=4000, watcher=interrupt)
+        headrace.pack_dataset(source, tmp_path / "out", shard_size=4000, watcher=interrupt)
     assert not looks_finished(tmp_path / "out")
-    penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
-    penstock.pack_dataset(source, tmp_path / "expected", shard_size=4000)
+    headrace.pack_dataset(source, tmp_path / "out", shard_size=4000)
+    headrace.pack_dataset(source, tmp_path / "expected", shard_size=4000)
     assert digests(tmp_path / "out") == digests(tmp_path / "expected")
 
 
@@ -381,9 +381,9 @@ def test_a_container_with_another_label_is_noticed(tmp_path: Path) -> None:
         write_tfrecord(path, [make_example(example) for example in examples])
 
     write(0, 1)
-    penstock.pack_dataset(path, tmp_path / "out")
+    headrace.pack_dataset(path, tmp_path / "out")
     write(0, 1)
-    assert penstock.pack_dataset(path, tmp_path / "out").resumed == 1
+    assert headrace.pack_dataset(path, tmp_path / "out").resumed == 1
     write(1, 0)
     with pytest.raises(PackError, match="a.tfrecord/000000 changed after it was packed"):
-        penstock.pack_dataset(path, tmp_path / "out")
+        headrace.pack_dataset(path, tmp_path / "out")

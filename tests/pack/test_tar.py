@@ -5,8 +5,8 @@ import tarfile
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.pack.inside import is_safe
-from penstock.pack.tar import member_header, padding
+from headrace.pack.inside import is_safe
+from headrace.pack.tar import member_header, padding
 
 
 @given(st.text(min_size=1, max_size=130, alphabet="ab/é.%"), st.integers(0, 9 << 33))

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import penstock
-from penstock.cli.app import app
-from penstock.errors import CorruptError, SourceError
+import headrace
+from headrace.cli.app import app
+from headrace.errors import CorruptError, SourceError
 from trees import digests, make_folder
 
 KILLED = """
 import os, signal, sys
-from penstock.pack import packer, workshop
+from headrace.pack import packer, workshop
 source, destination, renames = sys.argv[1], sys.argv[2], int(sys.argv[3])
 publish, replace = workshop.publish, os.replace
 
@@ -55,7 +55,7 @@ def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(out: Path) -> str:
-    return re.escape(f"run `penstock pack SRC {out}` again to resume it")
+    return re.escape(f"run `headrace pack SRC {out}` again to resume it")
 
 
 @pytest.mark.parametrize("below", ["", "shard-000000.tar", "shard-{000000..000001}.tar", "*.tar"])
@@ -63,24 +63,24 @@ def said(out: Path) -> str:
 def test_it_is_no_source(unfinished: Path, tmp_path: Path, below: str, format: str | None) -> None:
     path = unfinished / below
     with pytest.raises(SourceError, match=said(unfinished)):
-        penstock.open_source(path, format=format)
+        headrace.open_source(path, format=format)
     with pytest.raises(SourceError, match=said(unfinished)):
-        penstock.index_dataset(path, format=format, out=tmp_path / "index")
+        headrace.index_dataset(path, format=format, out=tmp_path / "index")
     with pytest.raises(SourceError, match=said(unfinished)):
-        penstock.pack_dataset(path, tmp_path / "packed", format=format)
+        headrace.pack_dataset(path, tmp_path / "packed", format=format)
     assert not list(tmp_path.iterdir())
 
 
 def test_it_is_no_dataset(unfinished: Path, tmp_path: Path) -> None:
-    for path in (unfinished, unfinished / "penstock.json"):
+    for path in (unfinished, unfinished / "headrace.json"):
         with pytest.raises(CorruptError, match=said(unfinished)):
-            penstock.open_dataset(path)
+            headrace.open_dataset(path)
         with pytest.raises(CorruptError, match=said(unfinished)):
-            penstock.Loader(path, 4)
+            headrace.Loader(path, 4)
     with pytest.raises(CorruptError, match=said(unfinished)):
-        penstock.verify_dataset(unfinished)
+        headrace.verify_dataset(unfinished)
     with pytest.raises(SourceError, match=said(unfinished)):
-        penstock.open_dataset(unfinished / "shard-000000.tar", tmp_path / "cache")
+        headrace.open_dataset(unfinished / "shard-000000.tar", tmp_path / "cache")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_it_is_no_dataset(unfinished: Path, tmp_path: Path) -> None:
     [
         ("info", "{}"),
         ("info", "{}", "--format", "webdataset"),
-        ("info", "{}/penstock.json"),
+        ("info", "{}/headrace.json"),
         ("show", "{}", "-o", "sheet.png"),
         ("verify", "{}"),
         ("index", "{}"),
@@ -118,8 +118,8 @@ def test_killed_anywhere_in_publishing_it_resumes_to_the_same_bytes(
     source = make_folder(tmp_path / "source")
     kill_while_publishing(source, tmp_path / "out", renames)
     with pytest.raises(SourceError, match="packing was not finished"):
-        penstock.open_source(tmp_path / "out")
-    penstock.pack_dataset(source, tmp_path / "out", shard_size=4000)
-    penstock.pack_dataset(source, tmp_path / "whole", shard_size=4000)
+        headrace.open_source(tmp_path / "out")
+    headrace.pack_dataset(source, tmp_path / "out", shard_size=4000)
+    headrace.pack_dataset(source, tmp_path / "whole", shard_size=4000)
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
-    assert len(penstock.open_source(tmp_path / "out").names) == 15
+    assert len(headrace.open_source(tmp_path / "out").names) == 15

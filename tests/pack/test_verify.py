@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-import penstock
+import headrace
 from trees import make_folder
 
 
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
-    penstock.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "out", shard_size=8000)
+    headrace.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "out", shard_size=8000)
     return tmp_path / "out"
 
 
@@ -21,15 +21,15 @@ def flip(path: Path, position: int) -> None:
 
 
 def test_a_whole_data_set_has_no_problems(packed: Path) -> None:
-    assert penstock.verify_dataset(packed) == []
+    assert headrace.verify_dataset(packed) == []
 
 
 def test_a_flipped_byte_is_found_with_shard_key_and_offset(packed: Path) -> None:
-    index = penstock.open_dataset(packed).index
+    index = headrace.open_dataset(packed).index
     row = index.slice(2, 1).to_pylist()[0]
     field = "jpg" if row["jpg.offset"] is not None else "png"
     flip(packed / row["file"], row[f"{field}.offset"] + 5)
-    problems = penstock.verify_dataset(packed)
+    problems = headrace.verify_dataset(packed)
     assert [(p.shard, p.key, p.offset) for p in problems] == [
         (row["file"], None, None),
         (row["file"], row["key"], row[f"{field}.offset"]),
@@ -39,46 +39,46 @@ def test_a_flipped_byte_is_found_with_shard_key_and_offset(packed: Path) -> None
 
 def test_a_flipped_byte_outside_the_samples_is_found_too(packed: Path) -> None:
     flip(packed / "shard-000001.tar", 400)  # inside the first tar header
-    (problem,) = penstock.verify_dataset(packed)
+    (problem,) = headrace.verify_dataset(packed)
     assert (problem.shard, problem.key) == ("shard-000001.tar", None)
 
 
 def test_a_changed_index_is_found(packed: Path) -> None:
     path = packed / "shard-000000.arrow"
     flip(path, path.read_bytes().index(b"class0/"))
-    assert [p.shard for p in penstock.verify_dataset(packed)] == ["shard-000000.arrow"]
+    assert [p.shard for p in headrace.verify_dataset(packed)] == ["shard-000000.arrow"]
 
 
 def test_a_changed_manifest_is_found_whatever_was_changed(tmp_path: Path) -> None:
-    penstock.pack_dataset(make_folder(tmp_path / "in", 2, 1), tmp_path / "out")
-    path = tmp_path / "out" / "penstock.json"
+    headrace.pack_dataset(make_folder(tmp_path / "in", 2, 1), tmp_path / "out")
+    path = tmp_path / "out" / "headrace.json"
     whole = path.read_bytes()
     for position in range(len(whole)):
         if not whole[position : position + 1].isspace():
             flip(path, position)
-            with pytest.raises(penstock.CorruptError, match="penstock.json: "):
-                penstock.verify_dataset(tmp_path / "out")
+            with pytest.raises(headrace.CorruptError, match="headrace.json: "):
+                headrace.verify_dataset(tmp_path / "out")
             path.write_bytes(whole)
-    assert penstock.verify_dataset(tmp_path / "out") == []
+    assert headrace.verify_dataset(tmp_path / "out") == []
 
 
 def test_a_manifest_that_was_edited_by_hand_is_told_so(packed: Path) -> None:
-    path = packed / "penstock.json"
+    path = packed / "headrace.json"
     path.write_text(path.read_text().replace("class1", "cat"))
-    with pytest.raises(penstock.CorruptError, match="was changed after it was written"):
-        penstock.open_dataset(packed)
+    with pytest.raises(headrace.CorruptError, match="was changed after it was written"):
+        headrace.open_dataset(packed)
 
 
 def test_a_shard_that_is_cut_or_missing_is_found(packed: Path) -> None:
     cut = packed / "shard-000000.tar"
     cut.write_bytes(cut.read_bytes()[:3000])
     (packed / "shard-000001.tar").unlink()
-    problems = penstock.verify_dataset(packed)
+    problems = headrace.verify_dataset(packed)
     assert {p.shard for p in problems} == {"shard-000000.tar", "shard-000001.tar"}
     assert any("the manifest says" in p.reason for p in problems)
     assert any("missing" in p.reason for p in problems)
 
 
 def test_no_manifest_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(penstock.CorruptError, match="no manifest"):
-        penstock.verify_dataset(tmp_path)
+    with pytest.raises(headrace.CorruptError, match="no manifest"):
+        headrace.verify_dataset(tmp_path)

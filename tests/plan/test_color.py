@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from penstock.plan import (
+from headrace.plan import (
     Stream,
     draw_uniforms,
     jitter_factors,

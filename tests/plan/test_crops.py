@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.plan import (
+from headrace.plan import (
     CROP_UNIFORMS,
     Stream,
     center_crop_offsets,

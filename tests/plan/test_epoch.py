@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochs import Job, jobs, make_runs, valid_rows, walk, windowed_jobs
-from penstock.plan import Shuffle, Split, plan_epoch
+from headrace.plan import Shuffle, Split, plan_epoch
 
 endings = st.sampled_from(["drop", "short"])
 

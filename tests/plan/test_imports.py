@@ -1,4 +1,4 @@
-"""The plan stands alone: it imports NumPy, and of Penstock nothing but itself and the errors."""
+"""The plan stands alone: it imports NumPy, and of Headrace nothing but itself and the errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
-import penstock.plan
+import headrace.plan
 
 
 def imported_modules(file: Path) -> set[str]:
@@ -20,14 +20,14 @@ def imported_modules(file: Path) -> set[str]:
 
 
 def test_the_plan_imports_no_other_part_and_nothing_but_numpy() -> None:
-    for file in Path(penstock.plan.__file__).parent.glob("*.py"):
+    for file in Path(headrace.plan.__file__).parent.glob("*.py"):
         for module in imported_modules(file):
             top = module.split(".")[0]
-            own = module.startswith(("penstock.plan", "penstock.errors"))
+            own = module.startswith(("headrace.plan", "headrace.errors"))
             assert own or top == "numpy" or top in sys.stdlib_module_names, (file.name, module)
 
 
 def test_public_names_are_sorted_few_and_there() -> None:
-    names = penstock.plan.__all__
+    names = headrace.plan.__all__
     assert names == sorted(names) and len(names) <= 25
-    assert all(hasattr(penstock.plan, name) for name in names)
+    assert all(hasattr(headrace.plan, name) for name in names)

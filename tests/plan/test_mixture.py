@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochs import make_runs
-from penstock.plan import draw_mixture, find_runs
-from penstock.plan.mixture import count_before
+from headrace.plan import draw_mixture, find_runs
+from headrace.plan.mixture import count_before
 
 RUNS = make_runs([10] * 10 + [7] * 5 + [20] * 10)
 SOURCES = np.array([0, 100, 135, 335])

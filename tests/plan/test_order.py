@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochs import make_runs
-from penstock.plan.order import Shuffle, lay_runs, order_randomly, shuffle_lane, shuffle_runs
-from penstock.plan.philox import Stream
+from headrace.plan.order import Shuffle, lay_runs, order_randomly, shuffle_lane, shuffle_runs
+from headrace.plan.philox import Stream
 
 lengths = st.lists(st.integers(0, 9), max_size=30)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.plan.philox import (
+from headrace.plan.philox import (
     Stream,
     draw_seeds,
     draw_uniforms,

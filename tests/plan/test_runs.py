@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.plan import cut_runs, find_runs, group_files
+from headrace.plan import cut_runs, find_runs, group_files
 
 
 def lay_out(shards: list[list[int]], gap: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

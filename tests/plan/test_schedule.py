@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochs import Job, jobs, make_runs, windowed_jobs
-from penstock.plan import RunSchedule, Shuffle, Split, find_runs, plan_epoch, schedule_runs
+from headrace.plan import RunSchedule, Shuffle, Split, find_runs, plan_epoch, schedule_runs
 
 
 def find_alive(schedule: RunSchedule, step: int) -> np.ndarray:

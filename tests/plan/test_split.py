@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.plan.split import Split, choose_lanes, cut_lane, own_lanes
+from headrace.plan.split import Split, choose_lanes, cut_lane, own_lanes
 
 
 @given(st.integers(0, 10_000), st.integers(1, 64))

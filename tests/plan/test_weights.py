@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.plan import draw_weighted
-from penstock.plan.weights import share_counts
+from headrace.plan import draw_weighted
+from headrace.plan.weights import share_counts
 
 some_weights = st.lists(st.integers(0, 50), min_size=1, max_size=60).filter(any)
 

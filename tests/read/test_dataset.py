@@ -12,22 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import penstock
-from penstock.pack import index_reading
-from penstock.pack.manifest import FileRecord
+import headrace
+from headrace.pack import index_reading
+from headrace.pack.manifest import FileRecord
 from trees import file_bytes, make_folder
 
 
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
-    penstock.pack_dataset(
+    headrace.pack_dataset(
         make_folder(tmp_path / "in"), tmp_path / "out", shard_size=5000, order="source"
     )
     return tmp_path / "out"
 
 
 def test_samples_by_number_from_both_ends(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     source = file_bytes(packed.parent / "in")
     assert len(dataset) == 15
     assert dataset[0].key == "class0/000"
@@ -42,7 +42,7 @@ def test_samples_by_number_from_both_ends(packed: Path) -> None:
 
 
 def test_what_is_no_number_is_refused_as_such(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     assert dataset[np.int8(-1)].key == dataset[-1].key
     for place in ([1, 2], np.array([1, 2]), "a"):
         with pytest.raises(TypeError, match="give the number of a sample, or a slice"):
@@ -50,7 +50,7 @@ def test_what_is_no_number_is_refused_as_such(packed: Path) -> None:
 
 
 def test_slices_are_data_sets(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     keys = [sample.key for sample in dataset]
     part = dataset[12:2:-3]
     assert [sample.key for sample in part] == keys[12:2:-3]
@@ -59,31 +59,31 @@ def test_slices_are_data_sets(packed: Path) -> None:
 
 
 def test_a_slice_can_be_filtered(packed: Path) -> None:
-    part = penstock.open_dataset(packed)[12:2:-3].filter(pc.field("label") == 1)
+    part = headrace.open_dataset(packed)[12:2:-3].filter(pc.field("label") == 1)
     assert [sample.key for sample in part] == ["class1/004", "class1/001"]
 
 
 def test_opening_reads_no_tar_and_no_index(packed: Path) -> None:
     for path in [*packed.glob("*.tar"), *packed.glob("*.arrow")]:
         path.unlink()
-    assert len(penstock.open_dataset(packed)) == 15
-    assert penstock.open_dataset(packed / "penstock.json").fields == ["cls", "jpg", "png"]
+    assert len(headrace.open_dataset(packed)) == 15
+    assert headrace.open_dataset(packed / "headrace.json").fields == ["cls", "jpg", "png"]
 
 
-def keys_of(dataset: penstock.Dataset) -> list[str]:
+def keys_of(dataset: headrace.Dataset) -> list[str]:
     return [sample.key for sample in dataset]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_it_works_in_another_process(packed: Path, method: str) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     expected = keys_of(dataset)
     with multiprocessing.get_context(method).Pool(1) as pool:
         assert pool.apply(keys_of, (dataset,)) == expected
 
 
 def test_it_works_from_many_threads(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     expected = [bytes(sample["cls"]) for sample in dataset]
     with ThreadPoolExecutor(8) as pool:
         for result in pool.map(lambda _: [s["cls"] for s in dataset], range(32)):
@@ -91,22 +91,22 @@ def test_it_works_from_many_threads(packed: Path) -> None:
 
 
 def test_a_pickled_data_set_keeps_its_rows(packed: Path) -> None:
-    part = pickle.loads(pickle.dumps(penstock.open_dataset(packed)[3:5]))
+    part = pickle.loads(pickle.dumps(headrace.open_dataset(packed)[3:5]))
     assert keys_of(part) == ["class0/003", "class0/004"]
 
 
 def test_a_missing_data_set_is_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such data set"):
-        penstock.open_dataset(tmp_path / "nowhere")
+        headrace.open_dataset(tmp_path / "nowhere")
 
 
 def test_the_index_is_the_same_when_there_are_too_many_shards_to_map(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mapped = penstock.open_dataset(packed).index
+    mapped = headrace.open_dataset(packed).index
     assert mapped["key"].num_chunks > 2
     monkeypatch.setattr(index_reading, "_MOST_MAPS", 2)
-    copied = penstock.open_dataset(packed).index
+    copied = headrace.open_dataset(packed).index
     assert copied["key"].num_chunks == -(-mapped["key"].num_chunks // 2)
     assert copied.to_pylist() == mapped.to_pylist()
 
@@ -115,11 +115,11 @@ def test_the_index_is_the_same_when_there_are_too_many_shards_to_map(
 def test_an_index_that_is_bad_among_others_is_named(packed: Path, damage: bytes) -> None:
     path = packed / "shard-000001.arrow"
     path.write_bytes(damage)
-    with pytest.raises(penstock.CorruptError, match=f"{path}: .* the manifest says"):
-        penstock.open_dataset(packed).read_index()
+    with pytest.raises(headrace.CorruptError, match=f"{path}: .* the manifest says"):
+        headrace.open_dataset(packed).read_index()
     path.unlink()
-    with pytest.raises(penstock.CorruptError, match=f"{path}: the index is missing"):
-        penstock.open_dataset(packed).read_index()
+    with pytest.raises(headrace.CorruptError, match=f"{path}: the index is missing"):
+        headrace.open_dataset(packed).read_index()
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_an_index_that_the_machine_cannot_read_now_is_not_called_damaged(
     monkeypatch.setattr(index_reading, "_map", fail)
     said = said.format(path=packed / "shard-000000.arrow")
     with pytest.raises(OSError, match=said):
-        penstock.open_dataset(packed).read_index()
-    assert said in str(penstock.verify_dataset(packed)[0])
+        headrace.open_dataset(packed).read_index()
+    assert said in str(headrace.verify_dataset(packed)[0])
 
 
 def test_an_index_leaves_no_file_open_and_outlives_its_replacement(packed: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
-    table = penstock.open_dataset(packed).index
+    table = headrace.open_dataset(packed).index
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     keys = table["key"].to_pylist()
     for path in packed.glob("*.arrow"):
@@ -158,19 +158,19 @@ def test_an_index_leaves_no_file_open_and_outlives_its_replacement(packed: Path)
 def test_a_field_that_one_system_call_does_not_read_comes_whole(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = [dict(sample) for sample in penstock.open_dataset(packed)]
+    expected = [dict(sample) for sample in headrace.open_dataset(packed)]
     pread, preadv = os.pread, os.preadv
     monkeypatch.setattr(os, "pread", lambda fd, size, at: pread(fd, min(size, 100), at))
     monkeypatch.setattr(
         os, "preadv", lambda fd, parts, at: preadv(fd, [part[:100] for part in parts], at)
     )
-    assert [dict(sample) for sample in penstock.open_dataset(packed)] == expected
-    loader = penstock.Loader(packed, 15, fields=("cls", "label"))
+    assert [dict(sample) for sample in headrace.open_dataset(packed)] == expected
+    loader = headrace.Loader(packed, 15, fields=("cls", "label"))
     assert next(iter(loader))[0] == [fields["cls"] for fields in expected]
 
 
 def test_only_an_image_can_be_chosen_as_the_picture(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     assert dataset.choose_image("JPEG")[3:].image == "jpg"
     for field in ("cls", "mask.png"):
         with pytest.raises(ValueError, match=f"'{field}' is no image field.*'jpg', 'png'"):
@@ -181,8 +181,8 @@ def test_a_relative_path_is_good_in_another_folder(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(packed.parent)
-    dataset, source = penstock.open_dataset("out"), penstock.open_source("in")
-    loader = penstock.Loader("out", 15, fields=("cls", "label"))
+    dataset, source = headrace.open_dataset("out"), headrace.open_source("in")
+    loader = headrace.Loader("out", 15, fields=("cls", "label"))
     monkeypatch.chdir("/")
     assert dataset[0]["jpg"] == source.read(0)["jpg"]
     assert len(next(iter(loader))[0]) == 15

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.plan import RunSchedule
-from penstock.read.layout import Allocate, Run
-from penstock.read.run_reader import Arenas, RunReader
-from penstock.read.seeks import NO_TABLES
+from headrace.plan import RunSchedule
+from headrace.read.layout import Allocate, Run
+from headrace.read.run_reader import Arenas, RunReader
+from headrace.read.seeks import NO_TABLES
 
 
 class Held:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import penstock
+import headrace
 from formats.making import write_tar
+from headrace._core import build_seek
+from headrace.read.parts import Table
+from headrace.read.seeks import NO_TABLES, read_seeks
 from images import encode
-from penstock._core import build_seek
-from penstock.read.parts import Table
-from penstock.read.seeks import NO_TABLES, read_seeks
 
 
 def test_bytes_of_the_file_are_given_where_they_lie(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_tables_are_found_among_those_of_other_fields_samples_and_shards(tmp_pat
     names = sorted(files, key=lambda name: name[0])
     write_tar(tmp_path / "a.tar", {n: files[n] for n in names if n[0] < "2"})
     write_tar(tmp_path / "b.tar", {n: files[n] for n in names if n[0] >= "2"})
-    penstock.index_dataset(tmp_path)
-    table = Table([penstock.open_dataset(tmp_path)], (), image=True)
+    headrace.index_dataset(tmp_path)
+    table = Table([headrace.open_dataset(tmp_path)], (), image=True)
     seek, image = table.columns.seek, table.columns.image
     for row in range(6):
         name = "a" if row < 2 else "b"
@@ -83,11 +83,11 @@ def test_tables_are_found_among_those_of_other_fields_samples_and_shards(tmp_pat
 
 def test_the_manifest_has_the_checksum_of_the_seek_file(tmp_path: Path) -> None:
     write_tar(tmp_path / "a.tar", {"0.jpg": encode(300, 400)})
-    penstock.index_dataset(tmp_path)
-    record = json.loads((tmp_path / "penstock.json").read_text())["shards"][0]["seek"]
+    headrace.index_dataset(tmp_path)
+    record = json.loads((tmp_path / "headrace.json").read_text())["shards"][0]["seek"]
     assert record["bytes"] == (tmp_path / "a.seek").stat().st_size
     data = np.frombuffer((tmp_path / "a.seek").read_bytes(), np.uint8).copy()
     data[5] ^= 1
     (tmp_path / "a.seek").write_bytes(data.tobytes())
-    (problem,) = penstock.verify_dataset(tmp_path)
+    (problem,) = headrace.verify_dataset(tmp_path)
     assert problem.shard == "a.seek"

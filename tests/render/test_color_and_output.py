@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from headrace import _core
+from headrace.render import Color, Output, reference, render_batch
+from headrace.render.options import BYTES
 from images import make_pixels
-from penstock import _core
-from penstock.render import Color, Output, reference, render_batch
-from penstock.render.options import BYTES
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DTYPES = ["float32", "float16", "bfloat16"]

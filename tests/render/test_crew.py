@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 
+from headrace.render import Crew, begin_batch, build_seek, render_batch
 from images import encode
 from own_process import run_python
-from penstock.render import Crew, begin_batch, build_seek, render_batch
 
 SIZE = (24, 20)
 
@@ -166,7 +166,7 @@ SETUP = """
 import os, time
 from functools import cache
 import numpy as np
-from penstock.render import Crew, begin_batch, render_batch
+from headrace.render import Crew, begin_batch, render_batch
 def count(): return len(os.listdir("/proc/self/task"))
 before = count()
 crew = Crew(2)

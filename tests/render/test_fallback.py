@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from headrace import _core
+from headrace.errors import DecodeError
+from headrace.render import Status, build_seek, decode_jpeg, reference, render_batch
 from images import encode, encode_deep, make_pixels
-from penstock import _core
-from penstock.errors import DecodeError
-from penstock.render import Status, build_seek, decode_jpeg, reference, render_batch
 
 KINDS = {
     "baseline": {},

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headrace import _core
+from headrace.errors import DecodeError
+from headrace.render import decode_jpeg, render_batch
 from images import encode
 from jpegs import (
     CORRUPT,
@@ -24,9 +27,6 @@ from jpegs import (
     join_segment,
     make_multiscan,
 )
-from penstock import _core
-from penstock.errors import DecodeError
-from penstock.render import decode_jpeg, render_batch
 
 
 def hash_pixels(pixels: np.ndarray) -> str:

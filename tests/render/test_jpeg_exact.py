@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from headrace import _core
 from images import encode
 from jpegs import BAD_BOX, CORRUPT, OK, UNSUPPORTED, decode_with_pillow, make_multiscan
-from penstock import _core
 
 SIZES = [(1, 1), (1, 40), (40, 1), (2, 2), (7, 9), (8, 8), (17, 33), (33, 17), (64, 48), (101, 67)]
 SAMPLINGS = ["4:4:4", "4:2:2", "4:2:0"]

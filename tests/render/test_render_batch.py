@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from headrace import _core
+from headrace.render import Arena, Status, build_seek, reference, render_batch, status_message
 from images import encode, make_pixels
 from jpegs import join_segment
 from own_process import run_python
-from penstock import _core
-from penstock.render import Arena, Status, build_seek, reference, render_batch, status_message
 
 
 def render_with_pillow(images, boxes, size, flips, resample="bilinear"):
@@ -270,7 +270,7 @@ import pyarrow  # starts a thread of its own
 from PIL import Image
 count = lambda: len(os.listdir("/proc/self/task"))
 before = count()
-from penstock.render import render_batch
+from headrace.render import render_batch
 assert count() == before, "importing started a thread"
 pixels = [np.full((40, 50, 3), level, np.uint8) for level in range(20)]
 boxes = np.tile([0, 0, 50, 40], (20, 1))

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from headrace import _core
+from headrace.render import reference, render_batch
 from images import make_pixels
-from penstock import _core
-from penstock.render import reference, render_batch
 
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace import _core
 from images import encode
 from jpegs import CORRUPT, OK, TRUNCATED, decode_with_pillow
-from penstock import _core
 
 PICTURE = encode(160, 240, quality=95, subsampling="4:4:4", seed=3)
 PIXELS = decode_with_pillow(PICTURE)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from headrace import _core
+from headrace.render import Window, build_seek, decode_jpeg, render_batch
 from images import encode, make_pixels
-from penstock import _core
-from penstock.render import Window, build_seek, decode_jpeg, render_batch
 
 PICTURE = encode(61, 83, seed=1, subsampling=2)
 PIXELS = decode_jpeg(PICTURE)

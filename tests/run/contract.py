@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import Flow
+from headrace import Flow
 from run.functions import Broken
 
 COUNT = 23

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.run.seeding import item_rng
+from headrace.run.seeding import item_rng
 
 
 class Broken:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock import Flow
+from headrace import Flow
 from run.functions import fail_on_threes, is_even, make_image, square
 
 
@@ -126,9 +126,9 @@ def test_batches_become_tensors_in_torch() -> None:
     assert shapes == [(3, 64, 64, 3)] * 2
 
 
-def test_importing_penstock_imports_nothing_optional_and_starts_nothing() -> None:
+def test_importing_headrace_imports_nothing_optional_and_starts_nothing() -> None:
     text = (
-        "import sys, threading, penstock\n"
+        "import sys, threading, headrace\n"
         "print([m for m in ('torch', 'zmq', 'lmdb', 'cv2', 'rich') if m in sys.modules])\n"
         "print(threading.active_count())"
     )
@@ -139,9 +139,9 @@ def test_importing_penstock_imports_nothing_optional_and_starts_nothing() -> Non
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     for module in ("lmdb", "zmq"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"pip install 'penstock\[lmdb\]'"):
+    with pytest.raises(ImportError, match=r"pip install '.\[lmdb\]'"):
         Flow.of([1]).save(f"{tmp_path}/x.lmdb")
-    with pytest.raises(ImportError, match=r"pip install 'penstock\[zmq\]'"):
+    with pytest.raises(ImportError, match=r"pip install '.\[zmq\]'"):
         Flow.of([1]).send("tcp://127.0.0.1:1")
 
 

@@ -13,7 +13,7 @@ from run.test_runners import wait_for_end
 
 FLOW = """
 import os, sys
-from penstock import Flow
+from headrace import Flow
 from run.functions import get_pid
 if __name__ == "__main__":
     passed = iter(Flow.of(range(10)).repeat().map({function}, 2, start={start!r}))

@@ -14,8 +14,8 @@ import pytest
 
 lmdb = pytest.importorskip("lmdb")
 
-from penstock import Flow
-from penstock.errors import PackError, SourceError
+from headrace import Flow
+from headrace.errors import PackError, SourceError
 
 
 def make_points(count: int) -> list[list[object]]:
@@ -34,7 +34,7 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
 def test_all_items_are_saved_by_several_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pack.to_lmdb._COMMIT_EVERY", 3)
+    monkeypatch.setattr("headrace.pack.to_lmdb._COMMIT_EVERY", 3)
     assert Flow.of(range(10)).save(tmp_path / "x.lmdb") == 10
     assert list(Flow.load(tmp_path / "x.lmdb")) == list(range(10))
 

@@ -21,12 +21,12 @@ from run.functions import fail_on_seven, make_image
 
 zmq = pytest.importorskip("zmq")
 
-from penstock import Flow
-from penstock.errors import ReceiverLostError, SourceError, WorkerError
-from penstock.run import remote
-from penstock.run.remote import Keys, is_local, make_keys
-from penstock.run.stop import Stop
-from penstock.run.wire import decode_item, encode_item
+from headrace import Flow
+from headrace.errors import ReceiverLostError, SourceError, WorkerError
+from headrace.run import remote
+from headrace.run.remote import Keys, is_local, make_keys
+from headrace.run.stop import Stop
+from headrace.run.wire import decode_item, encode_item
 from run.wire_peer import Peer
 
 

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import Flow
-from penstock.errors import WorkerError
-from penstock.run.seeding import CHOOSE, GLOBALS, MIX, SHUFFLE, item_rng, make_generator
-from penstock.run.segment import Segment
+from headrace import Flow
+from headrace.errors import WorkerError
+from headrace.run.seeding import CHOOSE, GLOBALS, MIX, SHUFFLE, item_rng, make_generator
+from headrace.run.segment import Segment
 from run.contract import COUNT, FlowContract, read
 from run.functions import (
     Broken,
@@ -79,7 +79,7 @@ class RunnerContract(FlowContract):
     def test_failed_items_can_be_skipped(self, caplog: pytest.LogCaptureFixture) -> None:
         flow = self.make(range(COUNT), fail_on_seven, on_error="skip")
         assert flow.length() is None
-        with caplog.at_level(logging.WARNING, "penstock"):
+        with caplog.at_level(logging.WARNING, "headrace"):
             self.check(read(flow), [n for n in range(COUNT) if n != 7])
         assert "failed on item 7" in caplog.text
 
@@ -396,7 +396,7 @@ def test_a_process_that_does_not_heed_sigterm_is_killed(monkeypatch: pytest.Monk
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.alarm(10)  # so that it does not outlive a test that fails
 
-    monkeypatch.setattr("penstock.run.child.GRACE", 0.05)
+    monkeypatch.setattr("headrace.run.child.GRACE", 0.05)
     assert end_in_the_middle(ignore) == b""
 
 
@@ -413,7 +413,7 @@ def test_the_randomness_of_an_item_is_used_for_nothing_else() -> None:
 
 
 def run_script(text: str, **options: Any) -> subprocess.Popen[str]:
-    head = "import os, signal, sys, time, threading\nfrom penstock import Flow\n"
+    head = "import os, signal, sys, time, threading\nfrom headrace import Flow\n"
     return subprocess.Popen(
         [sys.executable, "-u", "-c", head + text],
         stdout=subprocess.PIPE,
@@ -455,7 +455,7 @@ def test_workers_die_with_a_parent_that_is_killed() -> None:
 
 
 def test_spawned_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
-    head = "import os, signal\nfrom penstock import Flow\n"
+    head = "import os, signal\nfrom headrace import Flow\n"
     main = "if __name__ == '__main__':\n    list(Flow.of(range(9)).map(wait, 1, start='spawn'))\n"
     (tmp_path / "script.py").write_text(head + WAIT + main)
     command = [sys.executable, str(tmp_path / "script.py")]
@@ -566,7 +566,7 @@ def test_a_pass_with_threads_or_processes_is_refused_in_a_fork(flow: Flow, expec
 
 def list_shared_memory() -> set[str]:
     """Shared memory with our name or number, or as multiprocessing names it: other programs have theirs there."""
-    ours = ("penstock", f"_{os.getpid()}_", "psm_")
+    ours = ("headrace", f"_{os.getpid()}_", "psm_")
     return {name for name in os.listdir("/dev/shm") if any(part in name for part in ours)}
 
 

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import penstock
+import headrace
+from headrace import Flow, Sample
+from headrace.errors import CorruptError, PackError, SourceError
+from headrace.pack.verify import verify_dataset
+from headrace.run.shards import make_item, make_sample
+from headrace.transforms import CenterCrop
 from images import encode
-from penstock import Flow, Sample
-from penstock.errors import CorruptError, PackError, SourceError
-from penstock.pack.verify import verify_dataset
-from penstock.run.shards import make_item, make_sample
-from penstock.transforms import CenterCrop
 from run.contract import read
 from run.functions import get_key, name_item, square
 from trees import make_folder
@@ -75,7 +75,7 @@ def test_items_come_back_as_they_were(tmp_path: Path) -> None:
     assert len(flow) == len(ITEMS)
     for got, put in zip(flow, ITEMS, strict=True):
         assert same(got, put), (got, put)
-    assert len(penstock.open_dataset(tmp_path / "out").manifest.shards) > 1
+    assert len(headrace.open_dataset(tmp_path / "out").manifest.shards) > 1
     assert list(verify_dataset(tmp_path / "out")) == []
 
 
@@ -116,16 +116,16 @@ def test_loaded_arrays_may_be_written_to(tmp_path: Path) -> None:
 def test_images_with_labels_are_a_data_set_for_the_loader_and_the_tools(tmp_path: Path) -> None:
     pairs = [(data, n % 3) for n, data in enumerate(JPEGS)]
     Flow.of(pairs).save(tmp_path / "out", classes=["ant", "bee", "cat"])
-    loader = penstock.Loader(tmp_path / "out", 4, transform=[CenterCrop(32)])
+    loader = headrace.Loader(tmp_path / "out", 4, transform=[CenterCrop(32)])
     labels = [label for _, labels in loader for label in labels.tolist()]
     assert labels == [label for _, label in pairs]
     for command in (["info"], ["show", "--out", str(tmp_path / "sheet.png")]):
         done = subprocess.run(
-            [sys.executable, "-m", "penstock", command[0], str(tmp_path / "out"), *command[1:]],
+            [sys.executable, "-m", "headrace", command[0], str(tmp_path / "out"), *command[1:]],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-    dataset = penstock.open_dataset(tmp_path / "out")
+    dataset = headrace.open_dataset(tmp_path / "out")
     assert dataset[4]["jpg"] == JPEGS[4] and dataset[4].label == 1
     assert dataset.classes == ["ant", "bee", "cat"]
 
@@ -209,7 +209,7 @@ def test_a_flow_that_fails_or_is_interrupted_leaves_nothing(
 
 ENDLESS = """
 import sys
-from penstock import Flow
+from headrace import Flow
 def give():
     for n in range(10**9):
         if n == 3000:
@@ -238,7 +238,7 @@ def test_a_killed_save_is_no_data_set_and_the_next_one_clears_up(
     assert Flow.of([1, 2]).save(path) == 2
     assert list(Flow.load(path)) == [1, 2]
     assert sorted(p.name for p in path.iterdir()) == [
-        "penstock.json", "shard-000000.arrow", "shard-000000.tar",
+        "headrace.json", "shard-000000.arrow", "shard-000000.tar",
     ]  # fmt: skip
 
 
@@ -253,7 +253,7 @@ def test_a_tree_that_lies_is_an_error_that_names_the_sample() -> None:
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
     make_folder(tmp_path / "photos", classes=3, per_class=5)
-    penstock.pack_dataset(tmp_path / "photos", tmp_path / "packed", shard_size=20_000)
+    headrace.pack_dataset(tmp_path / "photos", tmp_path / "packed", shard_size=20_000)
     return tmp_path / "packed"
 
 
@@ -269,7 +269,7 @@ def stored(request: Any, packed: Path, tmp_path: Path) -> Flow:
     Flow.of(ITEMS_OF_15).save(tmp_path / "x.lmdb")
     if request.param == "lmdb":
         return Flow.load(tmp_path / "x.lmdb")
-    return Flow.of(penstock.open_source(tmp_path / "x.lmdb"))
+    return Flow.of(headrace.open_source(tmp_path / "x.lmdb"))
 
 
 ITEMS_OF_15 = [[np.frombuffer(JPEGS[n % 12], np.uint8), n] for n in range(15)]
@@ -321,7 +321,7 @@ def test_the_epoch_that_was_set_is_saved(tmp_path: Path, name: str) -> None:
 
 
 def test_a_data_set_is_a_source(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     keys = [sample.key for sample in dataset]
     flow = Flow.of(dataset).map(get_key)
     assert len(flow) == len(keys) == 15
@@ -331,9 +331,9 @@ def test_a_data_set_is_a_source(packed: Path) -> None:
 
 
 def test_samples_of_a_data_set_are_saved_as_they_are(packed: Path, tmp_path: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     Flow.of(dataset).filter(lambda sample: sample.label == 1).save(tmp_path / "ones")
-    ones = penstock.open_dataset(tmp_path / "ones")
+    ones = headrace.open_dataset(tmp_path / "ones")
     assert list(ones) == [sample for sample in dataset if sample.label == 1]
     with pytest.raises(PackError, match=r"sample 15 .* another one has the same key"):
         Flow.of(dataset).repeat(2).save(tmp_path / "twice")
@@ -342,7 +342,7 @@ def test_samples_of_a_data_set_are_saved_as_they_are(packed: Path, tmp_path: Pat
 def test_columns_of_samples_come_into_the_index(tmp_path: Path) -> None:
     samples = [Sample(f"k{n}", {"bin": b"x"}, n, {"score": n / 2, "why": None}) for n in range(5)]
     Flow.of(samples).save(tmp_path / "out", shard_size=2000)
-    dataset = penstock.open_dataset(tmp_path / "out")
+    dataset = headrace.open_dataset(tmp_path / "out")
     assert dataset.index["score"].to_pylist() == [0, 0.5, 1, 1.5, 2]
     assert [sample.columns for sample in dataset] == [sample.columns for sample in samples]
     mixed = [*samples, Sample("k5", {"bin": b"x"}, 5, {"score": "high"})]
@@ -354,7 +354,7 @@ def test_a_column_has_the_type_of_its_first_value_that_is_there(tmp_path: Path) 
     values = [None, 0.5, None]
     samples = [Sample(f"k{n}", {"bin": b"x"}, n, {"x": value}) for n, value in enumerate(values)]
     Flow.of(samples).save(tmp_path / "out")
-    assert penstock.open_dataset(tmp_path / "out").index["x"].to_pylist() == values
+    assert headrace.open_dataset(tmp_path / "out").index["x"].to_pylist() == values
     mixed = [*samples, Sample("k3", {"bin": b"x"}, 3, {"x": "high"})]
     with pytest.raises(PackError, match=r"sample 3 \(k3\) .* 'x' is string.* double"):
         Flow.of(mixed).save(tmp_path / "mixed")
@@ -400,7 +400,7 @@ def test_a_sample_that_would_leave_the_data_set_or_not_be_in_it_is_refused(
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_what_open_source_opens_is_a_source(shared: Path, start: str) -> None:
-    source = penstock.open_source(shared / "fixtures/tensorpack-pickle/data.lmdb")
+    source = headrace.open_source(shared / "fixtures/tensorpack-pickle/data.lmdb")
     flow = Flow.of(source)
     keys = [source.read(i).key for i in range(len(source.names))]
     assert len(flow) == len(keys) and [sample.key for sample in flow] == keys
@@ -409,7 +409,7 @@ def test_what_open_source_opens_is_a_source(shared: Path, start: str) -> None:
 
 def test_a_source_that_cannot_be_read_names_the_sample(tmp_path: Path) -> None:
     make_folder(tmp_path / "photos", classes=1, per_class=2)
-    source = penstock.open_source(tmp_path / "photos")
+    source = headrace.open_source(tmp_path / "photos")
     os.unlink(tmp_path / "photos" / source.names[1])
     with pytest.raises(SourceError, match="vanished") as caught:
         list(Flow.of(source))

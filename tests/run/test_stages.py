@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import Flow
-from penstock.errors import SourceError, WorkerError
-from penstock.run.seeding import item_rng
+from headrace import Flow
+from headrace.errors import SourceError, WorkerError
+from headrace.run.seeding import item_rng
 from run.contract import COUNT, FlowContract, read
 from run.functions import fail_on_threes, is_even, pair, record, shaped, square
 

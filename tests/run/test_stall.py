@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock import Flow
-from penstock.run.stall import read_stall_seconds
+from headrace import Flow
+from headrace.run.stall import read_stall_seconds
 from run.functions import get_pid
 
 
@@ -32,7 +32,7 @@ class Listener(logging.Handler):
 @contextmanager
 def stopped(pid: int) -> Iterator[list[str]]:
     """A process is stopped, and goes on after two reports, which are given."""
-    listener, log = Listener(pid), logging.getLogger("penstock")
+    listener, log = Listener(pid), logging.getLogger("headrace")
     log.addHandler(listener)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -43,7 +43,7 @@ def stopped(pid: int) -> Iterator[list[str]]:
 
 @pytest.fixture(autouse=True)
 def short_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_STALL_SECONDS", "0.3")
+    monkeypatch.setenv("HEADRACE_STALL_SECONDS", "0.3")
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -60,7 +60,7 @@ def test_a_stopped_worker_is_reported_and_waited_for(ordered: bool) -> None:
 
 
 def test_reports_come_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_STALL_SECONDS", "1")
+    monkeypatch.setenv("HEADRACE_STALL_SECONDS", "1")
     passed = iter(Flow.of(range(9)).map(get_pid, 1, start="fork", buffer=1))
     with stopped(next(passed)) as said:
         list(passed)
@@ -78,13 +78,13 @@ def test_a_stopped_flow_process_is_reported_and_waited_for() -> None:
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan"])
 def test_a_time_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("PENSTOCK_STALL_SECONDS", text)
-    with pytest.raises(ValueError, match=f"PENSTOCK_STALL_SECONDS: '{text}'; set a number"):
+    monkeypatch.setenv("HEADRACE_STALL_SECONDS", text)
+    with pytest.raises(ValueError, match=f"HEADRACE_STALL_SECONDS: '{text}'; set a number"):
         next(iter(Flow.of(range(9)).map(get_pid, 1, start="fork")))
 
 
 def test_zero_is_never(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_STALL_SECONDS", "0")
+    monkeypatch.setenv("HEADRACE_STALL_SECONDS", "0")
     assert read_stall_seconds() == float("inf")
-    monkeypatch.delenv("PENSTOCK_STALL_SECONDS")
+    monkeypatch.delenv("HEADRACE_STALL_SECONDS")
     assert read_stall_seconds() == 60

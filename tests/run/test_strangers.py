@@ -14,10 +14,10 @@ import pytest
 
 zmq = pytest.importorskip("zmq")
 
-from penstock import Flow
-from penstock.errors import SourceError
-from penstock.run import send
-from penstock.run.wire import encode_item
+from headrace import Flow
+from headrace.errors import SourceError
+from headrace.run import send
+from headrace.run.wire import encode_item
 from run.test_remote import Sender, address, no_thread_is_left
 from run.wire_peer import Peer
 
@@ -96,7 +96,7 @@ def test_a_stranger_does_not_harm_the_pass(address: str, messages: list[list[byt
 
 
 def test_a_stranger_is_mentioned_once(address: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "penstock"):
+    with caplog.at_level(logging.WARNING, "headrace"):
         receive_beside(address, [[b"I", b"not json"]] * 20)
     (record,) = caplog.records
     assert "a peer that is not one of its senders" in record.getMessage()
@@ -114,7 +114,7 @@ def test_one_sender_too_many_does_not_end_the_pass(
     first = Sender(Flow.of(range(9)).map(lambda n: n if n < 5 else ended.wait(30) and n), address)
     received = iter(Flow.receive(address, buffer=4))
     assert next(received) == 0
-    with caplog.at_level(logging.WARNING, "penstock"), open_peer(address) as second:
+    with caplog.at_level(logging.WARNING, "headrace"), open_peer(address) as second:
         answers = threading.Thread(target=join_and_end, args=(second, ended))
         answers.start()
         assert list(received) == list(range(1, 9))
@@ -178,7 +178,7 @@ def test_a_sender_that_had_to_wait_asks_again(
 
 @contextmanager
 def listening(handler: logging.Handler) -> Iterator[None]:
-    log = logging.getLogger("penstock")
+    log = logging.getLogger("headrace")
     log.addHandler(handler)
     try:
         yield

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import penstock
+import headrace
 from images import encode
 
 
@@ -34,13 +34,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def packed(folder: Path) -> Path:
-    penstock.pack_dataset(folder, folder.parent / "packed", shard_size=40_000)
+    headrace.pack_dataset(folder, folder.parent / "packed", shard_size=40_000)
     return folder.parent / "packed"
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     for name in list(os.environ):
         if name in ("RANK", "WORLD_SIZE") or name.startswith(("SLURM_", "OMPI_")):
             monkeypatch.delenv(name)

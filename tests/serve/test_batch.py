@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from penstock import Loader
-from penstock.serve.batch import Batch
+from headrace import Loader
+from headrace.serve.batch import Batch
 
 ABOUT = ("valid", "rows", "draws", "errors", "epoch", "step", "finished")
 
@@ -91,7 +91,7 @@ def test_pinning_keeps_everything() -> None:
 
 def test_tensors_are_moved(packed: Path) -> None:
     torch = pytest.importorskip("torch")
-    from penstock.torch import Loader as TorchLoader
+    from headrace.torch import Loader as TorchLoader
 
     batch = next(iter(TorchLoader(packed, 4, fields=("label", "key"))))
     moved = batch.to("meta")

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from penstock.errors import WorkerError
-from penstock.render import Output
-from penstock.transforms import Normalize, RandomResizedCrop
+from headrace.errors import WorkerError
+from headrace.render import Output
+from headrace.transforms import Normalize, RandomResizedCrop
 
 torch = pytest.importorskip("torch")
 
-from penstock.serve import device
-from penstock.torch import Loader, fast_collate, prefetch_to_device
+from headrace.serve import device
+from headrace.torch import Loader, fast_collate, prefetch_to_device
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -14,24 +14,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-import penstock
+import headrace
 from formats.making import write_tar
+from headrace import Loader
+from headrace.errors import DecodeError, SourceError
+from headrace.formats.files import ImageFiles
+from headrace.pack.manifest import Manifest
+from headrace.read import opening
+from headrace.read.opening import open_dataset
+from headrace.sample import Sample
+from headrace.transforms import CenterCrop, RandomResizedCrop, Resize
 from images import encode
-from penstock import Loader
-from penstock.errors import DecodeError, SourceError
-from penstock.formats.files import ImageFiles
-from penstock.pack.manifest import Manifest
-from penstock.read import opening
-from penstock.read.opening import open_dataset
-from penstock.sample import Sample
-from penstock.transforms import CenterCrop, RandomResizedCrop, Resize
 from trees import make_folder
 
 from .conftest import write_pictures
 
 
 def test_a_folder_gives_the_batches_of_a_pack_in_source_order(folder: Path, tmp_path: Path) -> None:
-    penstock.pack_dataset(folder, tmp_path / "packed", order="source")
+    headrace.pack_dataset(folder, tmp_path / "packed", order="source")
     steps = [Resize(30), CenterCrop(24)]
     ours = Loader(folder, 8, transform=steps, fields=("image", "label", "key"))
     packed = Loader(tmp_path / "packed", 8, transform=steps, fields=("image", "label", "key"))
@@ -40,7 +40,7 @@ def test_a_folder_gives_the_batches_of_a_pack_in_source_order(folder: Path, tmp_
 
 
 def test_a_folder_is_opened_by_number_too(folder: Path) -> None:
-    dataset = penstock.open_dataset(folder)
+    dataset = headrace.open_dataset(folder)
     assert len(dataset) == 61 and dataset.classes == [f"class{number}" for number in range(4)]
     assert dataset[0]["jpg"] == (folder / "class0" / "000.jpg").read_bytes()
 
@@ -49,7 +49,7 @@ def test_a_folder_is_opened_by_number_too(folder: Path) -> None:
 def test_a_shuffled_folder_is_covered_once_in_an_order_of_its_own(
     folder: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", limit)
+    monkeypatch.setattr("headrace.serve.choices.WINDOW_BYTES", limit)
     loader = Loader(folder, 8, shuffle=True, transform=[RandomResizedCrop(16)])
     rows = np.concatenate([batch.rows for batch in loader])
     assert sorted(rows) == list(range(61))
@@ -59,12 +59,12 @@ def test_a_shuffled_folder_is_covered_once_in_an_order_of_its_own(
 def test_the_index_is_built_once_and_again_when_the_folder_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
     root = write_pictures(tmp_path / "in", count=10)
 
     def index_time() -> int:
         loader = Loader(root, 4, transform=[RandomResizedCrop(16)])
-        return (loader.dataset.path / "penstock.json").stat().st_mtime_ns
+        return (loader.dataset.path / "headrace.json").stat().st_mtime_ns
 
     first = index_time()
     assert index_time() == first
@@ -76,7 +76,7 @@ def test_the_index_is_built_once_and_again_when_the_folder_changes(
 def test_a_loader_keeps_its_index_when_the_folder_gets_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
     root = write_pictures(tmp_path / "in", count=10)
     loader = Loader(root, 4, transform=[RandomResizedCrop(16)], on_error="skip")
     next(path for path in sorted(root.rglob("*")) if path.is_file()).unlink()
@@ -103,7 +103,7 @@ def test_what_is_written_anew_at_the_same_size_is_indexed_anew(tmp_path: Path, k
         else:
             pytest.importorskip("lmdb")
             file.unlink(missing_ok=True)
-            penstock.export_samples([Sample("0", {"jpg": data}, 0)], file, to="lmdb")
+            headrace.export_samples([Sample("0", {"jpg": data}, 0)], file, to="lmdb")
         lengths.append(file.stat().st_size)
         os.utime(file, (side, side))
         (batch,) = Loader(source, 1)
@@ -131,9 +131,9 @@ def test_a_cache_that_cannot_be_made_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "file" / "cache"))
     root = write_pictures(tmp_path / "in", count=2)
-    with pytest.raises(SourceError, match="cannot keep the index there.*PENSTOCK_CACHE"):
+    with pytest.raises(SourceError, match="cannot keep the index there.*HEADRACE_CACHE"):
         Loader(root, 2, transform=[RandomResizedCrop(16)])
 
 
@@ -145,8 +145,8 @@ def test_an_index_in_a_cache_that_cannot_be_written_to_is_used(
     if kind == "database":
         pytest.importorskip("lmdb")
         source = tmp_path / "train.lmdb"
-        penstock.pack_dataset(folder, tmp_path / "packed")
-        penstock.export_samples(penstock.open_dataset(tmp_path / "packed"), source, to="lmdb")
+        headrace.pack_dataset(folder, tmp_path / "packed")
+        headrace.export_samples(headrace.open_dataset(tmp_path / "packed"), source, to="lmdb")
     cache = tmp_path / "cache"
     expected = len(open_dataset(source, cache))
     states = list_states(cache)
@@ -213,7 +213,7 @@ def test_a_damaged_index_is_made_again_and_one_in_use_is_not_removed(
     if damage == "gone":
         index.unlink()
     elif damage in ("flipped", "manifest"):
-        path = first.path / "penstock.json" if damage == "manifest" else index
+        path = first.path / "headrace.json" if damage == "manifest" else index
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 4
         path.write_bytes(content)
@@ -231,7 +231,7 @@ def test_an_index_that_another_process_works_with_is_not_removed(tmp_path: Path)
     root, cache = write_pictures(tmp_path / "in", count=2), tmp_path / "cache"
     first = open_dataset(root, cache)
     os.close(opening._held.pop(first.path))
-    with open(first.path / "penstock.json") as file:
+    with open(first.path / "headrace.json") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         (root / "class0" / "more.jpg").write_bytes(encode(8, 8))
         assert len(open_dataset(root, cache)) == 3
@@ -286,13 +286,13 @@ def test_what_cannot_be_indexed_is_left_out_if_it_may_be(
         pytest.importorskip("lmdb")
         source = tmp_path / "x.lmdb"
         samples = [Sample("0", {"jpg": encode(8, 8)}, 0), Sample("1", {"jpg": b"\xff\xd8\xff"}, 0)]
-        penstock.export_samples(samples, source, to="lmdb")
+        headrace.export_samples(samples, source, to="lmdb")
     for _ in range(2):
         loader = Loader(source, 2, on_error="skip")
         assert [batch.rows.tolist() for batch in loader] == [[0]]
         assert "some samples are left out" in caplog.text
         caplog.clear()
-    with pytest.raises(penstock.PenstockError, match="1 of 2"):
+    with pytest.raises(headrace.HeadraceError, match="1 of 2"):
         Loader(source, 2)
     assert Loader(source, 2, on_error="skip").dataset.path == loader.dataset.path
 
@@ -333,7 +333,7 @@ def test_a_file_that_vanishes_after_indexing_is_one_bad_sample(
     ((key, reason),) = loader.stats().errors
     assert key == "class0/000"
     assert "missing" in reason
-    with pytest.raises(penstock.DecodeError, match=f"{gone}.* missing"):
+    with pytest.raises(headrace.DecodeError, match=f"{gone}.* missing"):
         list(strict)
     gone.write_bytes(content)
     (batch,) = loader
@@ -355,7 +355,7 @@ def test_a_file_cut_short_after_indexing_says_so(tmp_path: Path) -> None:
     loader = Loader(root, 4, transform=[RandomResizedCrop(16)])
     short = root / "class0" / "000.jpg"
     short.write_bytes(short.read_bytes()[:-100])
-    with pytest.raises(penstock.DecodeError, match="changed after it was indexed"):
+    with pytest.raises(headrace.DecodeError, match="changed after it was indexed"):
         list(loader)
 
 
@@ -363,19 +363,19 @@ def test_a_file_that_has_grown_after_indexing_says_so(tmp_path: Path) -> None:
     root = write_pictures(tmp_path / "in", count=4)
     loader = Loader(root, 4, transform=[RandomResizedCrop(16)])
     (root / "class0" / "000.jpg").write_bytes(encode(200, 300))
-    with pytest.raises(penstock.DecodeError, match="changed after it was indexed"):
+    with pytest.raises(headrace.DecodeError, match="changed after it was indexed"):
         list(loader)
 
 
 @pytest.mark.parametrize(
-    ("layout", "advice"), [("gulp", "run `penstock index"), ("parquet", "`penstock pack` it")]
+    ("layout", "advice"), [("gulp", "run `headrace index"), ("parquet", "`headrace pack` it")]
 )
 def test_other_layouts_without_an_index_say_what_to_do(
     tmp_path: Path, layout: str, advice: str
 ) -> None:
     samples = [Sample("a", {"jpg": encode(8, 8)}, label=0)]
     if layout == "gulp":
-        penstock.export_samples(samples, tmp_path / "out", to=layout)
+        headrace.export_samples(samples, tmp_path / "out", to=layout)
     else:
         (tmp_path / "out").mkdir()
         pq.write_table(pa.table({"image": [encode(8, 8)]}), tmp_path / "out" / "a.parquet")
@@ -401,33 +401,33 @@ def test_a_folder_is_loaded_as_the_layout_that_it_is_packed_as(
         Loader(tmp_path, 2)
 
 
-@pytest.mark.parametrize("damage", [b"", b'{"format": "penstock"}'])
+@pytest.mark.parametrize("damage", [b"", b'{"format": "headrace"}'])
 def test_the_kept_index_of_a_database_is_made_again_when_it_is_damaged(
     tmp_path: Path, damage: bytes
 ) -> None:
     samples = [Sample("a", {"jpg": encode(8, 8)}, label=0)]
-    penstock.export_samples(samples, tmp_path / "x.lmdb", to="lmdb")
+    headrace.export_samples(samples, tmp_path / "x.lmdb", to="lmdb")
     folder = open_dataset(tmp_path / "x.lmdb", tmp_path / "cache").path
-    (folder / "penstock.json").write_bytes(damage)
+    (folder / "headrace.json").write_bytes(damage)
     assert len(open_dataset(tmp_path / "x.lmdb", tmp_path / "cache")) == 1
 
 
 def test_a_pack_that_was_stopped_is_said_to_be_one(tmp_path: Path) -> None:
     (tmp_path / ".packing").mkdir()
-    with pytest.raises(penstock.CorruptError, match="packing was not finished"):
-        penstock.open_dataset(tmp_path)
+    with pytest.raises(headrace.CorruptError, match="packing was not finished"):
+        headrace.open_dataset(tmp_path)
 
 
 def test_tars_without_an_index_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(b"")
-    with pytest.raises(SourceError, match="penstock index"):
+    with pytest.raises(SourceError, match="headrace index"):
         Loader(tmp_path, 4)
 
 
 def test_an_image_with_a_plain_name_comes_before_others_of_its_sample(tmp_path: Path) -> None:
     others = {"k.depth.png": encode(8, 8, format="PNG"), "k.cls": b"0"}
     write_tar(tmp_path / "x.tar", {**others, "k.jpg": encode(16, 16)})
-    penstock.index_dataset(tmp_path)
+    headrace.index_dataset(tmp_path)
     (batch,) = Loader(tmp_path, 1)
     assert batch[0].shape == (1, 16, 16, 3)
 
@@ -455,14 +455,14 @@ def damage_in_the_middle(data: bytes) -> bytes:
 )
 @pytest.mark.parametrize("tarred", [False, True])
 def test_an_image_that_did_not_decode_when_indexed_is_never_served(
-    tmp_path: Path, steps: list[penstock.transforms.Transform] | None, tarred: bool
+    tmp_path: Path, steps: list[headrace.transforms.Transform] | None, tarred: bool
 ) -> None:
     good, bad = encode(64, 64), damage_in_the_middle(encode(64, 64, seed=1))
     files = {"c/0.jpg": good, "c/1.jpg": bad, "c/2.jpg": good}
     if tarred:
         labels = {name.replace("jpg", "cls"): b"0" for name in files}
         write_tar(tmp_path / "x.tar", dict(sorted({**files, **labels}.items())))
-        penstock.index_dataset(tmp_path)
+        headrace.index_dataset(tmp_path)
     else:
         write_files(tmp_path, files)
     with pytest.raises(DecodeError, match="'c/1' .*did not decode when it was indexed"):
@@ -480,7 +480,7 @@ def test_an_image_that_did_not_decode_when_indexed_is_never_served(
     ],
 )
 def test_a_picture_too_thin_to_be_resized_is_refused_alone(
-    tmp_path: Path, shape: tuple[int, int], steps: list[penstock.transforms.Transform]
+    tmp_path: Path, shape: tuple[int, int], steps: list[headrace.transforms.Transform]
 ) -> None:
     write_files(tmp_path, {"c/0.jpg": encode(80, 60), "c/1.jpg": encode(*shape)})
     with pytest.raises(DecodeError, match="'c/1' in .* pixels are too few, or too long and thin"):
@@ -509,13 +509,13 @@ def test_a_data_set_is_called_by_where_its_samples_are(tmp_path: Path) -> None:
     assert repr(open_dataset(tar, cache)).startswith(f"Dataset({str(tar)!r}, 1 samples")
     with pytest.raises(ValueError, match=f"^{tar} has no"):
         Loader(open_dataset(tar, cache), 1, fields=("image", "json"))
-    penstock.pack_dataset(root, tmp_path / "out")
-    assert repr(penstock.open_dataset(tmp_path / "out")).startswith(f"Dataset('{tmp_path}/out'")
+    headrace.pack_dataset(root, tmp_path / "out")
+    assert repr(headrace.open_dataset(tmp_path / "out")).startswith(f"Dataset('{tmp_path}/out'")
 
 
 def test_a_pattern_says_that_it_is_to_be_indexed(tmp_path: Path) -> None:
     write_tar(tmp_path / "x-0.tar", {"0.jpg": encode(8, 8), "0.cls": b"0"})
-    with pytest.raises(SourceError, match=r"run `penstock index '.*/x-\*.tar'` once, and load"):
+    with pytest.raises(SourceError, match=r"run `headrace index '.*/x-\*.tar'` once, and load"):
         Loader(tmp_path / "x-*.tar", 1)
     with pytest.raises(SourceError, match="y-"):
         Loader(tmp_path / "y-*.tar", 1)
@@ -558,8 +558,8 @@ def test_a_stale_handle_of_a_network_drive_is_opened_again_once_and_then_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     root = write_pictures(tmp_path / "in", count=2)
-    penstock.pack_dataset(root, tmp_path / "packed", order="source")
-    penstock.index_dataset(root, out=tmp_path / "index")
+    headrace.pack_dataset(root, tmp_path / "packed", order="source")
+    headrace.index_dataset(root, out=tmp_path / "index")
     preadv, pread, left = os.preadv, os.pread, dict.fromkeys(("preadv", "pread"), times)
 
     def fail(name: str, *arguments: Any) -> Any:
@@ -577,9 +577,9 @@ def test_a_stale_handle_of_a_network_drive_is_opened_again_once_and_then_named(
             if times == 1:
                 assert len(list(loader)) == 1 and loader.dataset[0].key
                 continue
-            with pytest.raises(penstock.PenstockError, match="in .*Stale file handle|: Stale file"):
+            with pytest.raises(headrace.HeadraceError, match="in .*Stale file handle|: Stale file"):
                 list(loader)
-            with pytest.raises(penstock.CorruptError, match=r"\.(tar|jpg): Stale file handle, for"):
+            with pytest.raises(headrace.CorruptError, match=r"\.(tar|jpg): Stale file handle, for"):
                 loader.dataset[0]
 
 
@@ -590,10 +590,10 @@ def test_a_folder_that_was_taken_for_something_else_can_be_indexed_as_images(
     write_tar(root / "backup.tar", {"0.jpg": encode(8, 8)})
     for folder in (root, root / "class0"):
         write_tar(folder / "backup.tar", {"0.jpg": encode(8, 8)})
-        with pytest.raises(SourceError, match="`penstock index .* --format folder --out DIR`"):
+        with pytest.raises(SourceError, match="`headrace index .* --format folder --out DIR`"):
             Loader(folder, 1)
-    penstock.index_dataset(root, format="folder", out=tmp_path / "out")
-    assert len(penstock.open_dataset(tmp_path / "out")) == 2
+    headrace.index_dataset(root, format="folder", out=tmp_path / "out")
+    assert len(headrace.open_dataset(tmp_path / "out")) == 2
 
 
 def test_images_beside_the_classes_are_said_to_be_left_out(
@@ -625,19 +625,19 @@ def test_what_lies_above_a_link_is_above_its_target(
     write_pictures(tmp_path / "in", count=1)
     (tmp_path / "real" / "deep").mkdir()
     (tmp_path / "link").symlink_to("real/deep")
-    penstock.pack_dataset(tmp_path / "real" / "in", tmp_path / "real" / "out")
+    headrace.pack_dataset(tmp_path / "real" / "in", tmp_path / "real" / "out")
     monkeypatch.chdir(tmp_path)
     for name in ("in", "out"):
         path = Path("link/..") / name
         assert len(Loader(path, 1, transform=[CenterCrop(8)])) == 3
         assert len(open_dataset(path)) == 3
-    assert len(penstock.open_source("link/../in").names) == 3
+    assert len(headrace.open_source("link/../in").names) == 3
 
 
 def test_a_kept_index_of_other_content_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when a new Penstock writes something into indexes that those it finds do not have."""
+    """As when a new Headrace writes something into indexes that those it finds do not have."""
     make_folder(tmp_path / "photos", classes=2, per_class=2, size=8)
     cache = tmp_path / "cache"
 

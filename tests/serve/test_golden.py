@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-from penstock.transforms import CenterCrop, RandomHorizontalFlip, RandomResizedCrop, Resize
+import headrace
+from headrace.transforms import CenterCrop, RandomHorizontalFlip, RandomResizedCrop, Resize
 
 PICTURES = {
     "a/0.jpg": (
@@ -65,11 +65,11 @@ def packed(tmp_path: Path) -> Path:
     for name, text in PICTURES.items():
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_bytes(base64.b85decode(text))
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
+    headrace.pack_dataset(tmp_path / "in", tmp_path / "out")
     return tmp_path / "out"
 
 
-def digest(loader: penstock.Loader) -> str:
+def digest(loader: headrace.Loader) -> str:
     total = hashlib.sha256()
     for _ in range(10):
         for images, labels in loader:
@@ -79,10 +79,10 @@ def digest(loader: penstock.Loader) -> str:
 
 def test_training_batches_are_these_bytes(packed: Path) -> None:
     steps = [RandomResizedCrop(16), RandomHorizontalFlip()]
-    loader = penstock.Loader(packed, 2, shuffle=True, transform=steps, seed=7)
+    loader = headrace.Loader(packed, 2, shuffle=True, transform=steps, seed=7)
     assert digest(loader) == "8bde47b63d5f7790b47362c673c84e56448d1200a46df90f2692c88cf2899a41"
 
 
 def test_validation_batches_are_these_bytes(packed: Path) -> None:
-    loader = penstock.Loader(packed, 2, transform=[Resize(20), CenterCrop(16)])
+    loader = headrace.Loader(packed, 2, transform=[Resize(20), CenterCrop(16)])
     assert digest(loader) == "1b5d4b840493bc9ef020731554b4ba7f091ccc0017ac081437c8f0323a234c13"

@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import penstock
-from penstock import Loader
-from penstock.errors import CorruptError, DecodeError
-from penstock.render import Rendering
-from penstock.serve import iteration
-from penstock.serve.memory import BatchMemory
-from penstock.transforms import RandomResizedCrop
+import headrace
+from headrace import Loader
+from headrace.errors import CorruptError, DecodeError
+from headrace.render import Rendering
+from headrace.serve import iteration
+from headrace.serve.memory import BatchMemory
+from headrace.transforms import RandomResizedCrop
 from trees import make_folder
 
 CROP = [RandomResizedCrop(24)]
 
 
 def own_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("headrace")]
 
 
 def epoch_bytes(loader: Loader) -> list[bytes]:
@@ -139,9 +139,9 @@ def test_a_pickled_loader_knows_what_was_received(packed: Path) -> None:
 
 
 SCRIPT = """
-import sys, penstock
-from penstock.transforms import RandomResizedCrop
-loader = penstock.Loader(sys.argv[1], 2, shuffle=True, transform=[RandomResizedCrop(64)])
+import sys, headrace
+from headrace.transforms import RandomResizedCrop
+loader = headrace.Loader(sys.argv[1], 2, shuffle=True, transform=[RandomResizedCrop(64)])
 iterator = iter(loader)
 next(iterator)
 print("ready", flush=True)
@@ -215,10 +215,10 @@ begun, ended = threading.Event(), threading.Event()
 def go_on():
     ended.set()
     thread.join()
-import penstock
-from penstock.transforms import RandomResizedCrop
+import headrace
+from headrace.transforms import RandomResizedCrop
 def load():
-    for batch in penstock.Loader(sys.argv[1], 2, transform=[RandomResizedCrop(64)]):
+    for batch in headrace.Loader(sys.argv[1], 2, transform=[RandomResizedCrop(64)]):
         begun.set()
         ended.wait()
     print("the epoch is over")
@@ -235,14 +235,14 @@ def test_leaving_the_interpreter_while_a_daemon_thread_iterates_is_quiet(packed:
 
 
 WITHOUT_THREADS = """
-import multiprocessing, sys, threading, numpy, penstock
-loader = penstock.Loader(sys.argv[1], 2, transform=numpy.asarray, num_workers=2)
+import multiprocessing, sys, threading, numpy, headrace
+loader = headrace.Loader(sys.argv[1], 2, transform=numpy.asarray, num_workers=2)
 def fail(self):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = fail
 try:
     list(loader)
-except penstock.WorkerError as error:
+except headrace.WorkerError as error:
     print(error, multiprocessing.active_children())
 """
 
@@ -250,7 +250,7 @@ except penstock.WorkerError as error:
 def test_a_thread_that_cannot_start_is_an_error_and_leaves_nothing(packed: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_THREADS, str(packed)]
     result = subprocess.run(command, capture_output=True, timeout=60, check=False)
-    assert result.stdout == b"cannot start penstock-render: can't start new thread []\n"
+    assert result.stdout == b"cannot start headrace-render: can't start new thread []\n"
     assert (result.returncode, result.stderr) == (0, b"")
 
 
@@ -272,7 +272,7 @@ def test_resident_memory_does_not_grow_over_epochs(packed: Path) -> None:
 def damaged(packed: Path, tmp_path: Path) -> tuple[Path, list[str]]:
     """A copy of the data set with two pictures overwritten, and their keys."""
     shutil.copytree(packed, tmp_path / "damaged")
-    index = penstock.open_dataset(packed).index
+    index = headrace.open_dataset(packed).index
     keys = []
     for row in (5, 17):
         values = index.slice(row, 1).to_pylist()[0]
@@ -388,7 +388,7 @@ def test_bad_samples_are_counted_when_their_batch_is_received(
 def test_of_many_bad_samples_all_are_counted_and_some_listed(
     damaged: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.serve.stats._ERRORS_LISTED", 1)
+    monkeypatch.setattr("headrace.serve.stats._ERRORS_LISTED", 1)
     path, keys = damaged
     loader = Loader(path, 8, transform=CROP, on_error="skip")
     list(loader)
@@ -419,7 +419,7 @@ def test_stats_count_what_was_loaded(packed: Path) -> None:
     list(loader)
     stats = loader.stats()
     assert (stats.images, stats.batches, stats.error_count) == (122, 16, 0)
-    index = penstock.open_dataset(packed).index
+    index = headrace.open_dataset(packed).index
     images = sum(v for f in ("jpg", "png") for v in index[f"{f}.size"].to_pylist() if v)
     assert images <= once <= sum(f.stat().st_size for f in packed.glob("*.tar"))
     assert stats.bytes_read == 2 * once
@@ -448,7 +448,7 @@ def test_a_batch_without_a_good_sample_is_marked_and_not_an_error(
 def test_an_iterator_that_is_collected_in_a_reading_thread_ends_all_the_same(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.read.layout import Layout
+    from headrace.read.layout import Layout
 
     original = Layout.read_run
     dropped, collected = threading.Event(), threading.Event()
@@ -460,7 +460,7 @@ def test_an_iterator_that_is_collected_in_a_reading_thread_ends_all_the_same(
         return original(self, run, memory)
 
     monkeypatch.setattr(Layout, "read_run", read_and_collect)
-    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", 1000)
+    monkeypatch.setattr("headrace.serve.choices.WINDOW_BYTES", 1000)
     loader = Loader(packed, 2, shuffle=True, window=None, transform=CROP)
     holder: list[object] = [iter(loader)]
     holder.append(holder)  # a cycle: only the collector can free it
@@ -474,6 +474,6 @@ def test_an_iterator_that_is_collected_in_a_reading_thread_ends_all_the_same(
         gc.enable()
     assert collected.is_set()
     for thread in threading.enumerate():
-        if thread.name.startswith("penstock"):
+        if thread.name.startswith("headrace"):
             thread.join(30)
     assert own_threads() == []

@@ -14,12 +14,11 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-import penstock
+import headrace
 from formats.making import write_tar
-from images import encode
-from penstock import Loader, Mixture
-from penstock._core import build_seek
-from penstock.transforms import (
+from headrace import Loader, Mixture
+from headrace._core import build_seek
+from headrace.transforms import (
     CenterCrop,
     ColorJitter,
     Lighting,
@@ -28,6 +27,7 @@ from penstock.transforms import (
     RandomResizedCrop,
     Resize,
 )
+from images import encode
 
 CROP = [RandomResizedCrop(24), RandomHorizontalFlip()]
 
@@ -42,7 +42,7 @@ def epoch_rows(loader: Loader, epoch: int = 0) -> list[np.ndarray]:
     return [batch.rows[batch.valid] for batch in loader]
 
 
-def picture(dataset: penstock.Dataset, row: int) -> Image.Image:
+def picture(dataset: headrace.Dataset, row: int) -> Image.Image:
     sample = dataset[row]
     data = sample.get("jpg") or sample.get("png")
     return Image.open(io.BytesIO(data)).convert("RGB")
@@ -50,9 +50,9 @@ def picture(dataset: penstock.Dataset, row: int) -> Image.Image:
 
 def test_batches_are_the_pixels_of_the_boxes_that_the_plan_draws(packed: Path) -> None:
     loader = Loader(packed, 16, shuffle=True, transform=CROP, seed=3)
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     heights, widths = loader._epochs.table.columns.height, loader._epochs.table.columns.width
-    from penstock.serve.recipe import Draw
+    from headrace.serve.recipe import Draw
 
     for batch in loader:
         images, labels = batch
@@ -95,7 +95,7 @@ def test_validation_crops_are_torchvisions_to_the_last_bit(
             theirs.append(tv.Resize(step.size, interpolation=mode, max_size=step.max_size))
         else:
             theirs.append(tv.CenterCrop(step.size))
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     for batch in Loader(packed, 16, transform=steps):
         for image, row in zip(batch[0], batch.rows, strict=True):
             expected = tv.Compose(theirs)(picture(dataset, int(row)))
@@ -127,7 +127,7 @@ def test_images_of_one_size_need_no_crop(tmp_path: Path) -> None:
     from trees import make_folder
 
     source = make_folder(tmp_path / "in", classes=2, per_class=1)
-    penstock.pack_dataset(source, tmp_path / "out")
+    headrace.pack_dataset(source, tmp_path / "out")
     images, _ = next(iter(Loader(tmp_path / "out", 2)))
     assert images.shape == (2, 24, 24, 3)
 
@@ -244,7 +244,7 @@ def test_a_state_of_another_loader_is_refused(packed: Path) -> None:
 
 
 def test_a_state_of_another_selection_of_equal_length_is_refused(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     count = len(dataset)
 
     def make(source: object, **options: object) -> Loader:
@@ -266,14 +266,14 @@ def test_a_state_of_other_samples_or_another_order_of_them_is_refused(
     packed: Path, tmp_path: Path
 ) -> None:
     source = tmp_path / "photos"
-    penstock.export_samples(penstock.open_dataset(packed), source, to="folder")
+    headrace.export_samples(headrace.open_dataset(packed), source, to="folder")
     for name, options in (
         ("a", {}),
         ("b", {"seed": 1}),
         ("c", {"shard_size": 20_000}),
-        ("d", {"shrink": penstock.Shrink(short=30)}),
+        ("d", {"shrink": headrace.Shrink(short=30)}),
     ):
-        penstock.pack_dataset(source, tmp_path / name, **options)  # type: ignore[arg-type]
+        headrace.pack_dataset(source, tmp_path / name, **options)  # type: ignore[arg-type]
     shutil.copytree(tmp_path / "a", tmp_path / "copy")
 
     def make(name: str) -> Loader:
@@ -443,7 +443,7 @@ def test_sizes_are_whole_numbers_one_or_two() -> None:
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_batch_may_be_far_larger_than_the_data_set(packed: Path, shuffle: bool) -> None:
     ((labels,),) = Loader(packed, 1 << 31, shuffle=shuffle, fields=("label",))
-    assert len(labels) == len(penstock.open_dataset(packed))
+    assert len(labels) == len(headrace.open_dataset(packed))
 
 
 def test_sizes_may_be_numpys(packed: Path) -> None:
@@ -498,11 +498,11 @@ def test_what_is_no_data_set_is_refused_with_advice(packed: Path) -> None:
     with pytest.raises(TypeError, match="takes paths and data sets, not ImageFolder"):
         Mixture([ImageFolder()], [1])
     with pytest.raises(ValueError, match="samples is -5"):
-        Mixture([penstock.open_dataset(packed)], [1], samples=-5)
+        Mixture([headrace.open_dataset(packed)], [1], samples=-5)
 
 
 def test_a_subset_a_filter_and_a_slice_are_loaded(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     chosen = dataset.filter((pc.field("label") == 2) & (pc.field("jpg.width") > 50))
     assert 0 < len(chosen) < 61
     labels = np.concatenate([labels for _, labels in Loader(chosen, 4, transform=CROP)])
@@ -513,14 +513,14 @@ def test_a_subset_a_filter_and_a_slice_are_loaded(packed: Path) -> None:
 
 
 def test_weights_of_a_slice_are_in_its_own_order(packed: Path) -> None:
-    part = penstock.open_dataset(packed)[30:10:-2]
+    part = headrace.open_dataset(packed)[30:10:-2]
     loader = Loader(part, 4, transform=CROP, weights=np.arange(10) == 0)
     assert set(np.concatenate(epoch_rows(loader))) == {30}
 
 
 def test_weights_are_taken_when_they_are_given(packed: Path) -> None:
     """A caller may write to its own array; batches depend on the state alone."""
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     numbers, shares = np.ones(len(dataset)), [1.0, 1.0]
     loaders = [
         Loader(dataset, 4, transform=CROP, weights=numbers),
@@ -540,7 +540,7 @@ def test_balanced_weights_make_classes_equally_frequent(tmp_path: Path) -> None:
             path = tmp_path / "in" / label / f"{number}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(encode(16, 16, seed=number))
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
+    headrace.pack_dataset(tmp_path / "in", tmp_path / "out")
     loader = Loader(tmp_path / "out", 8, shuffle=True, weights="balanced")
     labels = np.concatenate([labels for _, labels in loader])
     assert np.bincount(labels).tolist() == [20, 20]
@@ -548,14 +548,14 @@ def test_balanced_weights_make_classes_equally_frequent(tmp_path: Path) -> None:
     assert {int(row) for batch in given for row in batch.rows} == {7}
     with pytest.raises(ValueError, match="weights for 40 samples"):
         Loader(tmp_path / "out", 8, shuffle=True, weights=[1.0, 2.0])
-    nothing = penstock.open_dataset(tmp_path / "out").filter(pc.field("label") == 9)
+    nothing = headrace.open_dataset(tmp_path / "out").filter(pc.field("label") == 9)
     assert list(Loader(nothing, 8, weights="balanced", fields=("label",))) == []
 
 
 def test_balanced_weights_need_labels(tmp_path: Path) -> None:
     write_tar(tmp_path / "a.tar", {"0.cls": b"0", "0.txt": b"a", "1.txt": b"b", "2.txt": b"c"})
-    penstock.index_dataset(tmp_path)
-    dataset, options = penstock.open_dataset(tmp_path), {"weights": "balanced", "fields": ("txt",)}
+    headrace.index_dataset(tmp_path)
+    dataset, options = headrace.open_dataset(tmp_path), {"weights": "balanced", "fields": ("txt",)}
     with pytest.raises(ValueError, match=f"needs labels: 2 of 3 samples of {tmp_path} have none"):
         Loader(tmp_path, 1, **options)
     with pytest.raises(ValueError, match="1 of 1 samples"):
@@ -572,9 +572,9 @@ def test_a_sample_that_comes_again_is_cropped_anew(packed: Path) -> None:
 def test_a_mixture_gives_each_data_set_its_share(packed: Path, tmp_path: Path) -> None:
     from trees import make_folder
 
-    penstock.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "small")
-    mixture = penstock.Mixture(
-        [penstock.open_dataset(packed), penstock.open_dataset(tmp_path / "small")],
+    headrace.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "small")
+    mixture = headrace.Mixture(
+        [headrace.open_dataset(packed), headrace.open_dataset(tmp_path / "small")],
         weights=[3, 1],
         samples=40,
     )
@@ -600,18 +600,18 @@ def test_a_mixture_is_as_long_as_its_epochs_and_has_the_classes_that_all_have(
 ) -> None:
     from trees import make_folder
 
-    penstock.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "other")
+    headrace.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "other")
     mixture = Mixture([packed, packed], [3, 1])
     assert (len(mixture), len(Loader(mixture, 8, transform=CROP).dataset)) == (122, 122)
     assert len(Mixture([packed, packed], [3, 1], samples=40)) == 40
-    assert mixture.classes == penstock.open_dataset(packed).classes
+    assert mixture.classes == headrace.open_dataset(packed).classes
     assert not caplog.records
     assert Mixture([packed, tmp_path / "other"], [3, 1]).classes is None
     assert "a label does not mean the same in all" in caplog.text
 
 
 def test_a_mixture_has_weights_of_its_own(packed: Path) -> None:
-    mixture = Mixture([penstock.open_dataset(packed)] * 2, [1, 1])
+    mixture = Mixture([headrace.open_dataset(packed)] * 2, [1, 1])
     with pytest.raises(ValueError, match="weights are of .* one data set; a mixture has its own"):
         Loader(mixture, 4, shuffle=True, transform=CROP, weights="balanced")
 
@@ -620,21 +620,21 @@ def test_a_mixture_reads_each_data_set_from_its_own_files(tmp_path: Path) -> Non
     for name in "ab":
         (tmp_path / name).mkdir()
         write_tar(tmp_path / name / f"{name}.tar", {"0.cls": b"0", "0.txt": name.encode()})
-        penstock.index_dataset(tmp_path / name)
-    mixture = Mixture([penstock.open_dataset(tmp_path / name) for name in "ab"], [1, 1])
+        headrace.index_dataset(tmp_path / name)
+    mixture = Mixture([headrace.open_dataset(tmp_path / name) for name in "ab"], [1, 1])
     (batch,) = Loader(mixture, 2, fields=("txt",))
     assert batch[0] == [b"a", b"b"]
 
 
-def pack_column(folder: Path, values: list[object]) -> penstock.Dataset:
+def pack_column(folder: Path, values: list[object]) -> headrace.Dataset:
     from images import encode
 
     samples = [
-        penstock.Sample(str(i), {"jpg": encode(8, 8)}, 0, {"score": value})
+        headrace.Sample(str(i), {"jpg": encode(8, 8)}, 0, {"score": value})
         for i, value in enumerate(values)
     ]
-    penstock.Flow.of(samples).save(folder)
-    return penstock.open_dataset(folder)
+    headrace.Flow.of(samples).save(folder)
+    return headrace.open_dataset(folder)
 
 
 def test_a_mixture_has_columns_of_a_type_that_its_data_sets_share(tmp_path: Path) -> None:
@@ -643,7 +643,7 @@ def test_a_mixture_has_columns_of_a_type_that_its_data_sets_share(tmp_path: Path
         for i, values in enumerate(([1, 2], [0.5, None], ["a", "b"], [2**53 + 1]))
     )
 
-    def load(*datasets: penstock.Dataset) -> list[object]:
+    def load(*datasets: headrace.Dataset) -> list[object]:
         loader = Loader(Mixture(datasets, [1] * len(datasets)), 8, fields=("score", "label"))
         return [value for batch in loader for value in batch[0]]
 
@@ -663,7 +663,7 @@ def test_a_class_derived_from_a_transform_of_the_core_is_refused(packed: Path) -
 
 
 def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     loader = Loader(packed, 8, fields=("key", "cls", "jpg.width"))
     for batch in loader:
         keys, texts, widths = batch
@@ -677,7 +677,7 @@ def test_fields_choose_what_a_batch_holds(packed: Path) -> None:
 
 def test_a_raw_field_is_none_where_a_sample_has_none(tmp_path: Path) -> None:
     write_tar(tmp_path / "a.tar", {"0.cls": b"0", "0.txt": b"", "1.cls": b"1", "2.txt": b"two"})
-    penstock.index_dataset(tmp_path)
+    headrace.index_dataset(tmp_path)
     ((texts, numbers),) = Loader(tmp_path, 3, fields=("txt", "cls"))
     assert texts == [b"", None, b"two"] and numbers == [b"0", b"1", None]
 
@@ -697,7 +697,7 @@ def write_several(folder: Path, *names: str, lacking: str = "", count: int = 2) 
                 image.save(out, "PNG" if name.endswith("png") else "JPEG")
                 members[f"{number}.{name}"] = out.getvalue()
         write_tar(folder / f"{number}.tar", members)
-    penstock.index_dataset(folder)
+    headrace.index_dataset(folder)
     return folder
 
 
@@ -721,7 +721,7 @@ def test_samples_may_have_pictures_of_different_kinds(tmp_path: Path) -> None:
         image = io.BytesIO()
         Image.new("RGB", (16, 16)).save(image, {"jpg": "JPEG", "png": "PNG"}[name[-3:]])
         write_tar(folder / f"{name[0]}.tar", {name: image.getvalue(), f"{name[0]}.cls": b"0"})
-    penstock.index_dataset(folder)
+    headrace.index_dataset(folder)
     loader = Loader(folder, 2)
     assert brightness(loader) == [0, 0]
     assert "decode  " in str(loader)
@@ -735,7 +735,7 @@ def test_a_sample_with_several_pictures_wants_one_to_be_chosen(
     both = ", ".join(sorted(names))
     with pytest.raises(ValueError, match=f"'1' has several images, {both}; .*choose_image"):
         Loader(folder, 2)
-    dataset = penstock.open_dataset(folder)
+    dataset = headrace.open_dataset(folder)
     assert brightness(Loader(dataset.filter(pc.field("key") == "0"), 2)) == [MASK]
     assert brightness(Loader(dataset.choose_image(names[1]), 2)) == [MASK, MASK]
     assert brightness(Loader(dataset.choose_image(names[0])[1:], 2)) == [PHOTO]
@@ -744,7 +744,7 @@ def test_a_sample_with_several_pictures_wants_one_to_be_chosen(
 
 def test_a_chosen_picture_is_kept_by_parts_mixtures_and_copies(tmp_path: Path) -> None:
     folder = write_several(tmp_path / "in", "jpg", "depth.jpg")
-    chosen = penstock.open_dataset(folder).choose_image("depth.jpeg")
+    chosen = headrace.open_dataset(folder).choose_image("depth.jpeg")
     for source in (
         chosen.filter(pc.field("label") == 0),
         chosen[:],
@@ -752,7 +752,7 @@ def test_a_chosen_picture_is_kept_by_parts_mixtures_and_copies(tmp_path: Path) -
         pickle.loads(pickle.dumps(chosen)),
     ):
         assert brightness(Loader(source, 2)) == [MASK, MASK]
-    assert brightness(Loader(Mixture([chosen, penstock.open_dataset(folder)], [1, 1]), 4)) == [
+    assert brightness(Loader(Mixture([chosen, headrace.open_dataset(folder)], [1, 1]), 4)) == [
         *(MASK, MASK),
         *(PHOTO, PHOTO),
     ]
@@ -766,8 +766,8 @@ def test_a_chosen_picture_is_decoded_with_its_own_seek_tables(tmp_path: Path) ->
     from images import encode
 
     a, b = encode(300, 400, seed=1), encode(300, 400, seed=2)
-    penstock.index_dataset(write_tar(tmp_path / "a.tar", {"0.jpg": a, "0.b.jpg": b, "0.cls": b"1"}))
-    dataset = penstock.open_dataset(tmp_path)
+    headrace.index_dataset(write_tar(tmp_path / "a.tar", {"0.jpg": a, "0.b.jpg": b, "0.cls": b"1"}))
+    dataset = headrace.open_dataset(tmp_path)
     for name in ("jpg", "b.jpg"):
         loader = Loader(dataset.choose_image(name), 1, transform=[CenterCrop(24)])
         layout = loader._epochs.layout
@@ -780,7 +780,7 @@ def test_a_chosen_picture_is_decoded_with_its_own_seek_tables(tmp_path: Path) ->
 
 
 def test_a_state_of_another_picture_is_refused(tmp_path: Path) -> None:
-    dataset = penstock.open_dataset(write_several(tmp_path / "in", "jpg", "depth.jpg"))
+    dataset = headrace.open_dataset(write_several(tmp_path / "in", "jpg", "depth.jpg"))
     state = Loader(dataset, 2).state_dict()
     Loader(dataset, 2).load_state_dict(state)
     with pytest.raises(ValueError, match="another loader"):
@@ -796,14 +796,14 @@ def test_a_sample_without_an_image_is_said_to_have_none(
 
     members = {"a.jpg": encode(8, 8), "a.cls": b"1", "b.depth.png": encode(8, 8, format="PNG")}
     write_tar(tmp_path / "a.tar", {**members, "b.cls": b"1"})
-    penstock.index_dataset(tmp_path)
+    headrace.index_dataset(tmp_path)
     options = {"transform": steps, "num_workers": 0}
     with pytest.raises(
-        penstock.DecodeError, match="'b' in .*a.tar has no image; .* cls, depth.png"
+        headrace.DecodeError, match="'b' in .*a.tar has no image; .* cls, depth.png"
     ):
         list(Loader(tmp_path, 2, **options))
-    depths = penstock.open_dataset(tmp_path).choose_image("depth.png")
-    with pytest.raises(penstock.DecodeError, match="'a' in .* has no depth.png; .* cls, jpg"):
+    depths = headrace.open_dataset(tmp_path).choose_image("depth.png")
+    with pytest.raises(headrace.DecodeError, match="'a' in .* has no depth.png; .* cls, jpg"):
         list(Loader(depths, 2, **options))
     loader = Loader(tmp_path, 2, on_error="skip", **options)
     assert [batch.rows.tolist() for batch in loader] == [[0]]
@@ -837,8 +837,8 @@ def described(tmp_path: Path) -> Path:
         {"age": 3, "score": 0.5, "old": False, "name": "a", "weight": None},
         {"age": 4, "score": 1.5, "old": True, "name": "b", "weight": 7},
     ]
-    samples = [penstock.Sample(row["name"], {"txt": b"x"}, label=0, columns=row) for row in rows]
-    penstock.Flow.of(samples).save(tmp_path / "described")
+    samples = [headrace.Sample(row["name"], {"txt": b"x"}, label=0, columns=row) for row in rows]
+    headrace.Flow.of(samples).save(tmp_path / "described")
     return tmp_path / "described"
 
 
@@ -855,7 +855,7 @@ def test_columns_of_numbers_are_arrays_and_others_lists(described: Path) -> None
 
 def test_columns_of_numbers_are_tensors_for_torch(described: Path) -> None:
     torch = pytest.importorskip("torch")
-    from penstock.torch import Loader as TorchLoader
+    from headrace.torch import Loader as TorchLoader
 
     (batch,) = TorchLoader(described, 2, fields=COLUMNS)
     assert [column.dtype for column in batch[:3]] == [torch.int64, torch.float64, torch.bool]
@@ -865,11 +865,11 @@ def test_columns_of_numbers_are_tensors_for_torch(described: Path) -> None:
 def test_memory_follows_what_is_wanted_and_not_the_data_set(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", 10_000)
-    monkeypatch.setattr("penstock.serve.choices.RUN_BYTES", 30_000)
-    dataset = penstock.open_dataset(packed)
+    monkeypatch.setattr("headrace.serve.choices.WINDOW_BYTES", 10_000)
+    monkeypatch.setattr("headrace.serve.choices.RUN_BYTES", 30_000)
+    dataset = headrace.open_dataset(packed)
 
-    def largest_run(source: penstock.Dataset, **options: object) -> int:
+    def largest_run(source: headrace.Dataset, **options: object) -> int:
         loader = Loader(source, 4, transform=CROP, **options)  # type: ignore[arg-type]
         return int(loader._epochs.layout.sizes.max())
 
@@ -889,9 +889,9 @@ def test_runs_inside_a_shard_come_with_the_seek_tables_of_their_rows(
     (tmp_path / "in" / "a").mkdir(parents=True)
     for number in range(6):
         (tmp_path / "in" / "a" / f"{number}.jpg").write_bytes(encode(300, 400, seed=number))
-    penstock.pack_dataset(tmp_path / "in", tmp_path / "out")
-    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", 1)
-    monkeypatch.setattr("penstock.serve.choices.RUN_BYTES", 40_000)
+    headrace.pack_dataset(tmp_path / "in", tmp_path / "out")
+    monkeypatch.setattr("headrace.serve.choices.WINDOW_BYTES", 1)
+    monkeypatch.setattr("headrace.serve.choices.RUN_BYTES", 40_000)
     layout = Loader(tmp_path / "out", 2, transform=CROP)._epochs.layout
     tables = []
     for run, rows in enumerate(np.diff(layout.runs)):
@@ -899,7 +899,7 @@ def test_runs_inside_a_shard_come_with_the_seek_tables_of_their_rows(
         places = zip(seek.offset[len(tables) :], seek.size[len(tables) :])
         assert rows < 6
         tables += [bytes(seeks.table(*place)) for place, _ in zip(places, range(rows))]
-    dataset = penstock.open_dataset(tmp_path / "out")
+    dataset = headrace.open_dataset(tmp_path / "out")
     assert tables == [build_seek(sample["jpg"])[1] for sample in dataset] and all(tables)
 
 
@@ -918,15 +918,15 @@ def test_the_order_does_not_depend_on_the_fields(packed: Path) -> None:
 def test_a_window_is_of_some_batches_and_of_all_loose_files(
     packed: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.serve.choices.WINDOW_BYTES", 1)
+    monkeypatch.setattr("headrace.serve.choices.WINDOW_BYTES", 1)
     assert Loader(packed, 8, shuffle=True, transform=CROP)._epochs.window == 32
     assert Loader(folder, 8, shuffle=True, transform=CROP)._epochs.window is None
 
 
 def test_a_sample_without_a_label_is_an_error_that_names_it(tmp_path: Path) -> None:
     write_tar(tmp_path / "a.tar", {"0.cls": b"0", "0.txt": b"a", "1.txt": b"b"})
-    penstock.index_dataset(tmp_path)
-    with pytest.raises((ValueError, penstock.PenstockError), match="'1' has no label"):
+    headrace.index_dataset(tmp_path)
+    with pytest.raises((ValueError, headrace.HeadraceError), match="'1' has no label"):
         list(Loader(tmp_path, 2, fields=("txt", "label")))
 
 
@@ -936,7 +936,7 @@ def test_a_negative_label_is_a_label(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.jpg").write_bytes(encode(8, 8))
     (tmp_path / "list.csv").write_text("path,label\na.jpg,-1\nb.jpg,4\n")
-    penstock.pack_dataset(tmp_path, tmp_path / "out", order="source")
+    headrace.pack_dataset(tmp_path, tmp_path / "out", order="source")
     (batch,) = Loader(tmp_path / "out", 2)
     assert batch[1].tolist() == [-1, 4]
 

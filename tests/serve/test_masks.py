@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import penstock
+import headrace
 from formats.making import write_tar
+from headrace import Loader
+from headrace.transforms import Resize
 from images import encode, encode_deep
-from penstock import Loader
-from penstock.transforms import Resize
 
 
-def make_dataset(folder: Path, fields: dict[str, bytes]) -> penstock.Dataset:
+def make_dataset(folder: Path, fields: dict[str, bytes]) -> headrace.Dataset:
     """A dataset of one sample with these fields."""
     folder.mkdir(parents=True, exist_ok=True)
     members = {f"0.{name}": data for name, data in fields.items()}
     write_tar(folder / "a.tar", {**members, "0.cls": b"1"})
-    penstock.index_dataset(folder)
-    return penstock.open_dataset(folder)
+    headrace.index_dataset(folder)
+    return headrace.open_dataset(folder)
 
 
 def encode_mode(mode: str) -> bytes:
@@ -50,7 +50,7 @@ def test_a_mask_that_is_the_only_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="its name says 'mask'"):
         Loader(dataset, 1)
     with pytest.raises(ValueError, match="its name says 'mask'"):
-        Loader(penstock.Mixture([dataset], [1]), 1)
+        Loader(headrace.Mixture([dataset], [1]), 1)
     with pytest.raises(ValueError, match=r"bytes with fields=\('mask.png', ...\)"):
         Loader(dataset, 1)
     assert len(list(Loader(dataset, 1, fields=("mask.png",)))) == 1
@@ -88,8 +88,8 @@ def test_a_mode_is_that_of_the_first_image_that_can_be_read(tmp_path: Path) -> N
     members["0.thumb.png"] = b"no image"
     members |= {f"{i}.thumb.png": encode(8, 8, format="PNG") for i in (1, 2)}
     write_tar(tmp_path / "a.tar", dict(sorted(members.items())))
-    penstock.index_dataset(tmp_path)
-    dataset = penstock.open_dataset(tmp_path).choose_image("thumb.png")
+    headrace.index_dataset(tmp_path)
+    dataset = headrace.open_dataset(tmp_path).choose_image("thumb.png")
     tar = bytearray((tmp_path / "a.tar").read_bytes())
     row = dataset.index.to_pylist()[1]
     tar[row["jpg.offset"] + 9] ^= 1  # of no concern
@@ -106,7 +106,7 @@ def test_16_bits_are_warned_of_once_and_scaled_on_request(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     dataset = make_dataset(tmp_path, {"png": encode_deep(LEVELS)})
-    with caplog.at_level(logging.WARNING, "penstock"):
+    with caplog.at_level(logging.WARNING, "headrace"):
         loader = Loader(dataset, 1)
         (clipped, _), (again, _) = *loader, *loader
     assert caplog.text.count("1 image has 16 bits per pixel") == 1

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import headrace
 import own_transforms as functions
-import penstock
-from penstock import Loader, WorkerError
-from penstock.transforms import Normalize, OnArray, RandomHorizontalFlip, RandomResizedCrop, Resize
+from headrace import Loader, WorkerError
+from headrace.transforms import Normalize, OnArray, RandomHorizontalFlip, RandomResizedCrop, Resize
 
 CROP = [RandomResizedCrop(24), RandomHorizontalFlip()]
 
@@ -38,7 +38,7 @@ def list_descriptors() -> dict[str, str]:
 
 def list_shared() -> set[str]:
     """Shared memory with our name or our number, as torch names its own: other programs have theirs there."""
-    ours = ("penstock", f"_{os.getpid()}_")
+    ours = ("headrace", f"_{os.getpid()}_")
     return {name for name in os.listdir("/dev/shm") if any(part in name for part in ours)}
 
 
@@ -143,7 +143,7 @@ def test_an_error_has_the_traceback_and_the_key(packed: Path, workers: int) -> N
         list(loader)
     row = caught.value.position
     assert row is not None
-    assert repr(penstock.open_dataset(packed).read_key(row)) in str(caught.value)
+    assert repr(headrace.open_dataset(packed).read_key(row)) in str(caught.value)
     assert "in fail_on_small" in str(caught.value)
     assert isinstance(caught.value.__cause__, ValueError)
 
@@ -244,7 +244,7 @@ def test_what_collate_fn_returns_is_what_comes(packed: Path, workers: int) -> No
     loader = Loader(packed, 16, transform=CROP, collate_fn=functions.gather, num_workers=workers)
     found = list(loader)
     labels = [label for batch in found for label in batch["labels"]]
-    assert labels == [sample.label for sample in penstock.open_dataset(packed)]
+    assert labels == [sample.label for sample in headrace.open_dataset(packed)]
     assert found[0]["sizes"] == [(24, 24)] * 16
 
 
@@ -291,7 +291,7 @@ def test_structures_are_collated(packed: Path) -> None:
 
 def test_tensors_for_torch_and_pictures_as_nchw(packed: Path) -> None:
     torch = pytest.importorskip("torch")
-    from penstock.torch import Loader as TorchLoader
+    from headrace.torch import Loader as TorchLoader
 
     pictures, labels = next(iter(TorchLoader(packed, 16, transform=functions.shrink)))
     assert pictures.shape == (16, 3, 8, 8) and labels.dtype == torch.int64
@@ -302,7 +302,7 @@ def test_tensors_for_torch_and_pictures_as_nchw(packed: Path) -> None:
 
 def test_arrays_stay_as_they_are_unless_they_are_converted(packed: Path) -> None:
     torch = pytest.importorskip("torch")
-    from penstock.torch import Loader as TorchLoader
+    from headrace.torch import Loader as TorchLoader
 
     steps = [RandomResizedCrop(8), OnArray(np.flipud)]
     for device in ("cpu", "meta"):
@@ -322,7 +322,7 @@ def test_a_loop_waits_for_python_that_runs_in_its_own_thread(packed: Path) -> No
         spent.append(time.perf_counter() - before)
         return image
 
-    loader = Loader(penstock.open_dataset(packed)[:16], 8, transform=spin, num_workers=0)
+    loader = Loader(headrace.open_dataset(packed)[:16], 8, transform=spin, num_workers=0)
     list(loader)
     stats = loader.stats()
     assert len(spent) == 16 and sum(spent) <= stats.wait_seconds <= stats.seconds
@@ -379,7 +379,7 @@ def test_a_bad_image_is_named(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "bad" / "a").mkdir(parents=True)
     (tmp_path / "bad" / "a" / "torn.jpg").write_bytes(data[: len(data) // 2])
     loader = Loader(tmp_path / "bad", 1, transform=functions.shrink, num_workers=1)
-    with nothing_left(), pytest.raises(penstock.DecodeError, match="torn"):
+    with nothing_left(), pytest.raises(headrace.DecodeError, match="torn"):
         list(loader)
 
 

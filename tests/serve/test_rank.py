@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import Loader
-from penstock.serve import rank as rank_module
+from headrace import Loader
+from headrace.serve import rank as rank_module
 
 SAMPLES = 61
 
@@ -73,7 +73,7 @@ def test_spawned_ranks_read_disjoint_parts_though_the_loader_was_made_before_the
     packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, int]
 ) -> None:
     torch = pytest.importorskip("torch")
-    from penstock.torch import Loader as TorchLoader
+    from headrace.torch import Loader as TorchLoader
 
     set_variables(monkeypatch, **variables)
     loader = TorchLoader(packed, 4, shuffle=True, fields=("label",))
@@ -132,7 +132,7 @@ def test_the_sampler_counts_the_ranks_that_there_are_now(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    from penstock.torch import Loader as TorchLoader
+    from headrace.torch import Loader as TorchLoader
 
     loader = TorchLoader(packed, 4, fields=("label",))
     sampler = loader.sampler
@@ -172,7 +172,7 @@ def test_the_rank_is_found_in_the_environment_and_logged_once(
 ) -> None:
     loader = make(packed)
     set_variables(monkeypatch, **variables)
-    with caplog.at_level(logging.INFO, "penstock"):
+    with caplog.at_level(logging.INFO, "headrace"):
         assert_rank(loader, *expected)
         assert_rank(loader, *expected)
     (message,) = [record.message for record in caplog.records if "loading as" in record.message]

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import own_transforms as functions
-from penstock import Loader
+from headrace import Loader
 from run.test_runners import wait_for_end
 from run.test_stall import stopped
 
 SCRIPT = """
 import multiprocessing, sys
-from penstock import Loader
+from headrace import Loader
 import own_transforms as functions
 if __name__ == "__main__":
     loader = Loader(sys.argv[1], 4, transform=functions.draw_pixels, num_workers=2, start_method=sys.argv[2])
@@ -32,7 +32,7 @@ if __name__ == "__main__":
 def test_a_stopped_worker_is_reported_with_its_steps_and_waited_for(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PENSTOCK_STALL_SECONDS", "0.3")
+    monkeypatch.setenv("HEADRACE_STALL_SECONDS", "0.3")
     with Loader(packed, 4, transform=functions.draw_pixels, num_workers=2) as loader:
         batches = iter(loader)
         next(batches)

@@ -20,7 +20,7 @@ def create_transform(torchvision: ModuleType) -> Any:
 
 
 def make_loader(path: Path, transform: Any, **options: Any) -> Any:
-    from penstock.torch import Loader
+    from headrace.torch import Loader
 
     return Loader(path, 16, shuffle=True, transform=transform, **options)
 

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import penstock
-from penstock.transforms import CenterCrop, Normalize, RandomResizedCrop, Resize
+import headrace
+from headrace.transforms import CenterCrop, Normalize, RandomResizedCrop, Resize
 
 torch = pytest.importorskip("torch")
 from torch.utils import _pytree as pytree
 
-from penstock.torch import Loader, Options
+from headrace.torch import Loader, Options
 
 
 def test_images_are_nchw_over_channels_last_memory(packed: Path) -> None:
-    arrays = penstock.Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
+    arrays = headrace.Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
     tensors = Loader(packed, 8, shuffle=True, transform=[RandomResizedCrop(24)])
     for (images, labels), (array, numbers) in zip(tensors, arrays, strict=True):
         assert images.dtype == torch.uint8 and images.shape[1:] == (3, 24, 24)
@@ -39,7 +39,7 @@ def test_floats_are_those_of_torchvision(packed: Path, torchvision, dtype: str) 
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
     theirs = tv.Compose([tv.Resize(30), tv.CenterCrop(24), tv.ToTensor(), tv.Normalize(mean, std)])
     steps = [Resize(30), CenterCrop(24), Normalize(mean, std, dtype=dtype)]
-    dataset = penstock.open_dataset(packed)
+    dataset = headrace.open_dataset(packed)
     batch = next(iter(Loader(packed, 16, transform=steps)))
     assert batch[0].dtype == getattr(torch, dtype)
     for image, row in zip(batch[0], batch.rows, strict=True):
@@ -96,9 +96,9 @@ def test_every_argument_of_a_dataloader_is_taken_or_explained(packed: Path) -> N
 
 
 def test_all_options_are_typed_and_shown() -> None:
-    options = get_type_hints(penstock.Loader.__init__)
+    options = get_type_hints(headrace.Loader.__init__)
     shown = inspect.signature(Loader).parameters
-    assert shown.keys() == {*inspect.signature(penstock.Loader).parameters, "device"}
+    assert shown.keys() == {*inspect.signature(headrace.Loader).parameters, "device"}
     assert (shown["prefetch"].default, list(shown)[:2]) == (2, ["source", "batch_size"])
     for name in ("source", "batch_size", "return"):
         del options[name]

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import penstock
-from penstock.serve.pipeline import divide_transform
-from penstock.serve.recipe import Draw
-from penstock.serve.taken import Taken
-from penstock.serve.torchvision import read_step
-from penstock.transforms import ColorJitter, Lighting, Normalize, Resize
+import headrace
+from headrace.serve.pipeline import divide_transform
+from headrace.serve.recipe import Draw
+from headrace.serve.taken import Taken
+from headrace.serve.torchvision import read_step
+from headrace.transforms import ColorJitter, Lighting, Normalize, Resize
 
 torch = pytest.importorskip("torch")
 
@@ -28,12 +28,12 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def make_loader(path: Path, compose: Any, **options: Any) -> Any:
-    from penstock.torch import Loader
+    from headrace.torch import Loader
 
     return Loader(path, 16, shuffle=True, transform=compose, num_workers=0, **options)
 
 
-def picture(dataset: penstock.Dataset, row: int) -> Image.Image:
+def picture(dataset: headrace.Dataset, row: int) -> Image.Image:
     sample = dataset[row]
     data = sample.get("jpg") or sample.get("png")
     return Image.open(io.BytesIO(data)).convert("RGB")
@@ -303,7 +303,7 @@ def test_presets_of_weights_run_in_the_core_to_the_last_bit(
 def test_batches_of_one_have_the_sizes_that_a_dataloader_gives(
     packed: Path, torchvision: ModuleType
 ) -> None:
-    from penstock.torch import Loader
+    from headrace.torch import Loader
 
     T = torchvision.transforms
     for compose in (T.ToTensor(), T.Compose([T.Resize(30), T.ToTensor(), T.Normalize(MEAN, STD)])):
@@ -444,7 +444,7 @@ def test_our_normalize_after_a_tensor_says_which_step_to_leave_out(torchvision: 
 
 def test_reading_a_list_of_our_own_imports_no_torchvision() -> None:
     code = (
-        "import sys; from penstock.serve.pipeline import divide_transform\n"
+        "import sys; from headrace.serve.pipeline import divide_transform\n"
         "divide_transform([lambda image: image], None)\n"
         "print({'torch', 'torchvision'} & set(sys.modules))"
     )

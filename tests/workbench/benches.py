@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.workbench import numbers
-from penstock.workbench.numbers import Bench, Data, Machine, Rate, Setting, Stage
+from headrace.workbench import numbers
+from headrace.workbench.numbers import Bench, Data, Machine, Rate, Setting, Stage
 
 GIB = 1 << 30
 
@@ -21,7 +21,7 @@ MACHINE = Machine(
     shm=32 * GIB,
     numa_nodes=1,
     disk="solid state, ext4",
-    versions={"Python": "3.12.0", "penstock": "0.1.0"},
+    versions={"Python": "3.12.0", "headrace": "0.1.0"},
 )
 DATA = Data(
     path="train",
@@ -41,7 +41,7 @@ DATA = Data(
     mixing=1.0,
 )
 SETTING = Setting(
-    command="penstock bench train",
+    command="headrace bench train",
     date="2026-01-01 00:00 UTC",
     batch_size=256,
     threads=8,

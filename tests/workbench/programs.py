@@ -59,17 +59,17 @@ def make_torch(case: str) -> Iterable[object]:
     return DataLoader(Samples(count, cost), batch_size=8, num_workers=workers)  # type: ignore[arg-type]
 
 
-def make_penstock(path: str, size: int) -> Iterable[object]:
-    from penstock import Loader
-    from penstock.transforms import RandomResizedCrop
+def make_headrace(path: str, size: int) -> Iterable[object]:
+    from headrace import Loader
+    from headrace.transforms import RandomResizedCrop
 
     return Loader(path, 4, transform=[RandomResizedCrop(size)], threads=1)
 
 
 def main() -> None:
     case = sys.argv[1]
-    if case.startswith("penstock"):
-        loader = make_penstock(sys.argv[2], 2000 if "slow render" in case else 32)
+    if case.startswith("headrace"):
+        loader = make_headrace(sys.argv[2], 2000 if "slow render" in case else 32)
     else:
         loader = make_torch(case)
     step = 0.15 if "slow step" in case else STEP

@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 
 from formats.making import write_tar
+from headrace import DecodeError, index_dataset, pack_dataset
+from headrace.read.layout import Layout
+from headrace.transforms import Normalize, OnArray, RandomResizedCrop
+from headrace.workbench import numbers
+from headrace.workbench.advice import diagnose
+from headrace.workbench.against import NAME as TORCHVISION
+from headrace.workbench.against import lay_out_folder
+from headrace.workbench.bench import run_bench
+from headrace.workbench.need import Need
+from headrace.workbench.numbers import Bench
+from headrace.workbench.options import Options, choose_threads
+from headrace.workbench.subject import Subject
+from headrace.workbench.verdict import Cause
 from images import encode
-from penstock import DecodeError, index_dataset, pack_dataset
-from penstock.read.layout import Layout
-from penstock.transforms import Normalize, OnArray, RandomResizedCrop
-from penstock.workbench import numbers
-from penstock.workbench.advice import diagnose
-from penstock.workbench.against import NAME as TORCHVISION
-from penstock.workbench.against import lay_out_folder
-from penstock.workbench.bench import run_bench
-from penstock.workbench.need import Need
-from penstock.workbench.numbers import Bench
-from penstock.workbench.options import Options, choose_threads
-from penstock.workbench.subject import Subject
-from penstock.workbench.verdict import Cause
 from workbench.benches import agree
 
 QUICK: dict[str, Any] = {
@@ -47,7 +47,7 @@ def make_photos(root: Path, count: int = 32, progressive: int = 0) -> Path:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_two_benches_agree_within_their_spread(folder: Path) -> None:
 
 def test_a_cold_pipeline_reads_from_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dropped: list[int] = []
-    from penstock.workbench import pipeline
+    from headrace.workbench import pipeline
 
     drop = pipeline.drop_pages
     monkeypatch.setattr(
@@ -196,7 +196,7 @@ def test_ctrl_c_in_the_pipeline_leaves_no_thread(
         next(sizes)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("penstock.workbench.pipeline._time_batches", interrupt)
+    monkeypatch.setattr("headrace.workbench.pipeline._time_batches", interrupt)
     before = threading.active_count()
     bench = run_bench(folder, Options(**QUICK))
     assert not bench.complete and bench.find(numbers.PIPELINE) is None

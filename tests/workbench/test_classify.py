@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-import penstock
-from penstock import Flow
-from penstock.serve.handoff import run_ahead
-from penstock.serve.torchvision import _READERS
-from penstock.workbench.probe.classify import (
+import headrace
+from headrace import Flow
+from headrace.serve.handoff import run_ahead
+from headrace.serve.torchvision import _READERS
+from headrace.workbench.probe.classify import (
     _CORE_DOES,
     COLLATE,
     DECODE,
@@ -168,7 +168,7 @@ def classify_beneath(folder: Path, *files: str) -> tuple[str, str]:
     return seen
 
 
-OWN = "lib/site-packages/penstock"
+OWN = "lib/site-packages/headrace"
 LOOP = f"{OWN}/workbench/probe/patches.py"
 
 
@@ -206,7 +206,7 @@ def test_torch_beneath_the_probe_is_not_ours(tmp_path: Path) -> None:
 
 
 def test_a_checkout_of_ours_is_ours_too() -> None:
-    file = str(Path(penstock.__file__).parent / "serve/collate.py")
+    file = str(Path(headrace.__file__).parent / "serve/collate.py")
     code = compile("found = see()", file, "exec")
     names: dict[str, Any] = {"see": lambda: classify(sys._getframe(1))}
     exec(code, names)  # noqa: S102 - it has to be of that file

@@ -1,4 +1,4 @@
-"""`penstock bench` and `penstock doctor` as a user types them."""
+"""`headrace bench` and `headrace doctor` as a user types them."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ import pytest
 import typer
 
 from formats.making import write_tar
+from headrace import index_dataset
+from headrace.cli.measuring import finish
+from headrace.cli.terminal import print_wide
+from headrace.workbench.report.bench_page import bench_page
+from headrace.workbench.table import tabulate_bench
 from images import encode
-from penstock import index_dataset
-from penstock.cli.measuring import finish
-from penstock.cli.terminal import print_wide
-from penstock.workbench.report.bench_page import bench_page
-from penstock.workbench.table import tabulate_bench
 from workbench.benches import make_bench, make_stage
 from workbench.test_bench import make_photos
 
 QUICK = ("--batch-size", "8", "--size", "32", "--windows", "1", "--seconds", "0.02")
 
 
-def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "penstock", *map(str, arguments)]
+def headrace(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headrace", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return make_photos(tmp_path / "photos", 16)
 
 
 def test_bench_prints_a_table(folder: Path) -> None:
-    result = penstock("bench", folder, *QUICK, "--threads", "1")
+    result = headrace("bench", folder, *QUICK, "--threads", "1")
     assert result.returncode == 0, result.stderr
     for name in ("storage, cold", "render", "pipeline", "CPU", "user transform: not"):
         assert name in result.stdout
@@ -62,30 +62,30 @@ def test_no_figure_of_the_table_is_cut_off(
 
 
 def test_the_report_has_the_numbers_of_the_json(folder: Path) -> None:
-    result = penstock("bench", folder, *QUICK, "--json", "--html", "report.html")
+    result = headrace("bench", folder, *QUICK, "--json", "--html", "report.html")
     told = json.loads(result.stdout)
     page = Path("report.html").read_text()
-    data = json.loads(page.split('id="penstock-data">')[1].split("</script>")[0])
+    data = json.loads(page.split('id="headrace-data">')[1].split("</script>")[0])
     assert data["bench"] == told
-    assert told["setting"]["command"].startswith("penstock bench")
+    assert told["setting"]["command"].startswith("headrace bench")
 
 
 def test_doctor_weighs_the_machine_against_the_need(folder: Path) -> None:
-    result = penstock("doctor", folder, *QUICK, "--step-ms", "4000", "--html", "report.html")
+    result = headrace("doctor", folder, *QUICK, "--step-ms", "4000", "--html", "report.html")
     assert result.returncode == 0, result.stderr
     assert "Fast enough" in result.stdout and "2 images/s (8 in 4000 ms)" in result.stdout
     assert "Fast enough" in Path("report.html").read_text()
-    told = json.loads(penstock("doctor", folder, *QUICK, "--target", "1e9", "--json").stdout)
+    told = json.loads(headrace("doctor", folder, *QUICK, "--target", "1e9", "--json").stdout)
     assert told["diagnosis"]["headline"].startswith("Too slow")
 
 
 def test_transforms_of_the_users_own(folder: Path) -> None:
     Path("mine.py").write_text(
-        "from penstock.transforms import OnArray, RandomResizedCrop\n"
+        "from headrace.transforms import OnArray, RandomResizedCrop\n"
         "def invert(pixels): return 255 - pixels\n"
         "steps = [RandomResizedCrop(32), OnArray(invert)]\n"
     )
-    result = penstock(
+    result = headrace(
         "bench", folder, *QUICK, "--threads", "1", "--transform", "mine.py:steps", "--json"
     )
     assert result.returncode == 0, result.stderr
@@ -96,18 +96,18 @@ def test_transforms_of_the_users_own(folder: Path) -> None:
 def test_the_image_to_measure_is_chosen_where_samples_have_several(tmp_path: Path) -> None:
     write_tar(tmp_path / "x.tar", {"0.jpg": encode(40, 40), "0.png": b"no image", "0.cls": b"0"})
     index_dataset(tmp_path / "x.tar")
-    result = penstock("bench", tmp_path, *QUICK)
+    result = headrace("bench", tmp_path, *QUICK)
     assert result.returncode == 2 and "--image" in result.stderr
-    result = penstock("bench", tmp_path, *QUICK, "--threads", "1", "--image", "jpg")
+    result = headrace("bench", tmp_path, *QUICK, "--threads", "1", "--image", "jpg")
     assert result.returncode == 0, result.stderr
 
 
 def test_transforms_of_a_package_in_the_current_folder(folder: Path) -> None:
     Path("mine").mkdir()
     Path("mine/steps.py").write_text(
-        "from penstock.transforms import CenterCrop\nsteps = [CenterCrop(32)]\n"
+        "from headrace.transforms import CenterCrop\nsteps = [CenterCrop(32)]\n"
     )
-    script = Path(sys.executable).with_name("penstock")  # unlike -m, has its own folder in the path
+    script = Path(sys.executable).with_name("headrace")  # unlike -m, has its own folder in the path
     command = [script, "bench", folder, *QUICK, "--transform", "mine.steps:steps", "--json"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -116,7 +116,7 @@ def test_transforms_of_a_package_in_the_current_folder(folder: Path) -> None:
 
 def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
     (folder / "class0" / "004.jpg").write_bytes(b"\xff\xd8\xff\xe0 not an image")
-    result = penstock("bench", folder, *QUICK)
+    result = headrace("bench", folder, *QUICK)
     assert result.returncode == 2
     assert "class0/004" in result.stderr and "Traceback" not in result.stderr
 
@@ -131,7 +131,7 @@ def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
         (("bench", "photos", "--transform", "os:nothing"), "os:nothing: module 'os' has no"),
         (("doctor",), "give a dataset, or a command behind --"),
         (("doctor", "photos", "--", "python"), "a dataset or a command behind --, not both"),
-        (("doctor", "sh", "train.sh"), "put -- before a command: penstock doctor -- sh"),
+        (("doctor", "sh", "train.sh"), "put -- before a command: headrace doctor -- sh"),
         (("doctor", "photos", "--target", "5", "--step-ms", "5"), "say the same thing: give one"),
         (("doctor", "photos", "--target", "-5"), "it must be above 0"),
         (("doctor", "photos", "--step-ms", "nan"), "it must be above 0 and finite"),
@@ -144,7 +144,7 @@ def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
     ],
 )
 def test_mistakes_are_said_in_a_line(folder: Path, arguments: tuple[str, ...], said: str) -> None:
-    result = penstock(*arguments)
+    result = headrace(*arguments)
     assert result.returncode == 2
     assert said in " ".join(result.stderr.replace("│", " ").split())
     assert "Traceback" not in result.stderr
@@ -153,7 +153,7 @@ def test_mistakes_are_said_in_a_line(folder: Path, arguments: tuple[str, ...], s
 
 def test_a_report_that_cannot_be_written_leaves_the_exit_code_of_the_program(folder: Path) -> None:
     Path("gone").mkdir()
-    result = penstock("doctor", "--html", "gone/r.html", "--", "sh", "-c", "rmdir gone; exit 7")
+    result = headrace("doctor", "--html", "gone/r.html", "--", "sh", "-c", "rmdir gone; exit 7")
     assert result.returncode == 7
     assert "no report: [Errno 2]" in result.stderr and "Traceback" not in result.stderr
 
@@ -162,7 +162,7 @@ def test_ctrl_c_ends_with_what_was_measured_and_a_bar_was_shown(folder: Path) ->
     """On a terminal of its own: interrupted when the bar says that the second round has begun."""
     here, there = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", "bench", str(folder), *QUICK[:4], "--threads", "1",
+        [sys.executable, "-m", "headrace", "bench", str(folder), *QUICK[:4], "--threads", "1",
          "--windows", "500", "--seconds", "0.05"],
         stdout=subprocess.PIPE, stderr=there, text=True, env={**os.environ, "COLUMNS": "120"},
     )  # fmt: skip

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
-from penstock.workbench.watch.judge import judge
-from penstock.workbench.watch.record import Rank, Seen, System, Watched
-from penstock.workbench.watch.verdict import Limit, estimate_gain, find_limit
+from headrace.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
+from headrace.workbench.watch.judge import judge
+from headrace.workbench.watch.record import Rank, Seen, System, Watched
+from headrace.workbench.watch.verdict import Limit, estimate_gain, find_limit
 
 SYSTEM = System(
     cores=8,
@@ -41,11 +41,11 @@ WATCHED = Watched(
 
 
 def test_the_verdict_reads_as_in_a_conversation() -> None:
-    found = judge(WATCHED, penstock_rate=600.0)
+    found = judge(WATCHED, headrace_rate=600.0)
     assert found.limit is Limit.DECODE
     assert found.headline == (
         "Data-bound 63% of the time: 41% of the loading time is decoding. "
-        "Packing and Penstock would make the loop about 2.1× as fast."
+        "Packing and Headrace would make the loop about 2.1× as fast."
     )
     assert found.gain == pytest.approx(91 / (1 + 25_600 / 600))
 
@@ -54,13 +54,13 @@ def test_the_verdict_reads_as_in_a_conversation() -> None:
     ("workers", "who"), [(0, "the loader"), (1, "the worker"), (2, "the 2 workers")]
 )
 def test_those_who_load_are_counted_in_words(workers: int, who: str) -> None:
-    findings = judge(replace(WATCHED, workers=workers), penstock_rate=600.0).findings
+    findings = judge(replace(WATCHED, workers=workers), headrace_rate=600.0).findings
     assert any(finding.says.startswith(f"The time of {who}: 41% decode") for finding in findings)
 
 
 def test_a_loop_that_hardly_waits_is_compute_bound() -> None:
     spans = {**WATCHED.spans, WAIT: 0.3, COMPUTE: 89.7}
-    found = judge(replace(WATCHED, spans=spans), penstock_rate=10_000.0)
+    found = judge(replace(WATCHED, spans=spans), headrace_rate=10_000.0)
     assert found.limit is Limit.COMPUTE and found.gain is None
     assert "only 0.3% of the time" in found.headline
 
@@ -70,7 +70,7 @@ def test_slow_first_batches_are_not_called_computing(waiting: float) -> None:
     """Nor as little waiting as there is beside them."""
     spans = {**WATCHED.spans, FIRST: 30.0, WAIT: waiting, COMPUTE: 30.0}
     loaders = (replace(WATCHED.loaders[0], first_batches=50, first_images=12_800, epochs=50),)
-    found = judge(replace(WATCHED, spans=spans, loaders=loaders), penstock_rate=1e6)
+    found = judge(replace(WATCHED, spans=spans, loaders=loaders), headrace_rate=1e6)
     assert found.limit is Limit.FIRST_BATCHES and found.gain is None
     assert "of the loop went into starting and into the first batch of 50 epochs" in found.headline
     assert "Compute-bound" not in found.headline
@@ -105,7 +105,7 @@ def test_a_gain_leaves_python_as_it_is() -> None:
     assert estimate_gain(half, 600.0) == pytest.approx(91 / (seconds + 0.1 * 91))
     alone = replace(whole, workers=0)
     assert estimate_gain(alone, 600.0) == pytest.approx(91 / (seconds + 0.2 * 56.7 / 8))
-    (said,) = (f.says for f in judge(whole, 600.0).findings if f.topic == "Penstock")
+    (said,) = (f.says for f in judge(whole, 600.0).findings if f.topic == "Headrace")
     assert "The 20% of Python are taken to stay." in said
 
 
@@ -116,7 +116,7 @@ def test_a_gain_leaves_reading_as_it_is_beside_which_the_rest_goes_on() -> None:
     assert estimate_gain(slow, 600.0) == pytest.approx(91 / (1 + 25_600 / 600 + 0.05 * 91))
     alone = replace(slow, workers=0, spans={**WATCHED.spans, WAIT: 80.0, COMPUTE: 10.0})
     assert estimate_gain(alone, 1e9) == pytest.approx(91 / (1 + 0.45 * 80))
-    (said,) = (f.says for f in judge(slow, 600.0).findings if f.topic == "Penstock")
+    (said,) = (f.says for f in judge(slow, 600.0).findings if f.topic == "Headrace")
     assert said.endswith("The 5% of Python and the 45% of reading are taken to stay.")
 
 
@@ -158,7 +158,7 @@ FEW = replace(
 def test_a_gain_is_promised_only_where_the_core_does_what_is_slow(
     watched: Watched, kind: str, gains: bool
 ) -> None:
-    found = judge(replace(watched, work={kind: 0.9, "idle": 0.1}), penstock_rate=1e4)
+    found = judge(replace(watched, work={kind: 0.9, "idle": 0.1}), headrace_rate=1e4)
     assert (found.gain is not None) == gains == ("Packing" in found.headline)
     says = " ".join(finding.says for finding in found.findings)
     assert ("would run the same Python" in says) == (kind == "Python")
@@ -219,7 +219,7 @@ def test_code_that_computes_more_than_it_waits_is_python() -> None:
 def test_a_gain_leaves_waiting_as_it_is() -> None:
     slow = replace(WATCHED, work={"decode": 0.5, "read": 0.2, "blocked": 0.25})
     assert estimate_gain(slow, 1e9) == pytest.approx(91 / (1 + 0.45 * 91))
-    (said,) = (f.says for f in judge(slow, 1e9).findings if f.topic == "Penstock")
+    (said,) = (f.says for f in judge(slow, 1e9).findings if f.topic == "Headrace")
     assert said.endswith("The 20% of reading and the 25% of other waiting are taken to stay.")
 
 
@@ -286,12 +286,12 @@ def test_a_gain_is_bounded_by_the_computing() -> None:
     assert estimate_gain(WATCHED, None) is None
 
 
-def test_a_penstock_loader_is_not_told_to_use_penstock() -> None:
-    own = replace(WATCHED, loaders=(replace(WATCHED.loaders[0], kind="penstock Loader"),))
-    found = judge(own, penstock_rate=1e6)
+def test_a_headrace_loader_is_not_told_to_use_headrace() -> None:
+    own = replace(WATCHED, loaders=(replace(WATCHED.loaders[0], kind="headrace Loader"),))
+    found = judge(own, headrace_rate=1e6)
     assert found.gain is None and "Packing" not in found.headline
     advice = " ".join(finding.advice or "" for finding in found.findings)
-    assert "--resize-short" in advice and "Penstock decodes" not in advice
+    assert "--resize-short" in advice and "Headrace decodes" not in advice
 
 
 @pytest.mark.parametrize(
@@ -301,10 +301,10 @@ def test_a_penstock_loader_is_not_told_to_use_penstock() -> None:
         ({"epochs": 1}, False),
         ({"epochs": 3, "made": 3}, False),
         ({"epochs": 3, "persistent": True}, False),
-        ({"epochs": 3, "kind": "penstock Loader"}, False),
+        ({"epochs": 3, "kind": "headrace Loader"}, False),
         ({"epochs": 3, "workers": 0}, False),
     ],
-    ids=["again", "once", "made anew", "persistent", "penstock", "no workers"],
+    ids=["again", "once", "made anew", "persistent", "headrace", "no workers"],
 )
 def test_workers_that_start_slowly_and_again_should_persist(
     others: dict[str, Any], advised: bool
@@ -325,10 +325,10 @@ def test_workers_that_start_slowly_and_again_should_persist(
     ],
 )  # fmt: skip
 def test_a_program_that_failed_gets_no_verdict(code: int, error: str | None, says: str) -> None:
-    found = judge(replace(WATCHED, exit_code=code, error=error), penstock_rate=600.0)
+    found = judge(replace(WATCHED, exit_code=code, error=error), headrace_rate=600.0)
     assert found.limit is Limit.CRASHED and found.gain is None
     assert found.headline == f"The program {says} There is no verdict on a program that failed."
-    assert not {"limit", "Penstock"} & {finding.topic for finding in found.findings}
+    assert not {"limit", "Headrace"} & {finding.topic for finding in found.findings}
     unseen = replace(WATCHED, exit_code=code, error=error, loaders=(), loops=0, work={})
     assert judge(unseen).headline == found.headline
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.workbench.machine import read_cpu_limit, read_machine, read_memory_limit
+from headrace.workbench.machine import read_cpu_limit, read_machine, read_memory_limit
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

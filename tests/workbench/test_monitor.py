@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from penstock.workbench.watch.monitor import Monitor, read_schedule
+from headrace.workbench.watch.monitor import Monitor, read_schedule
 
 
 def test_the_schedule_tells_how_long_threads_ran() -> None:

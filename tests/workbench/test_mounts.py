@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from penstock.workbench.mounts import find_mount
+from headrace.workbench.mounts import find_mount
 
 TEXT = r"""
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

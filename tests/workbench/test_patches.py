@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import Loader
-from penstock.transforms import RandomResizedCrop
-from penstock.workbench.probe.patches import patch_penstock, patch_torch
-from penstock.workbench.probe.process import Process
-from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
+from headrace import Loader
+from headrace.transforms import RandomResizedCrop
+from headrace.workbench.probe.patches import patch_headrace, patch_torch
+from headrace.workbench.probe.process import Process
+from headrace.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
 from workbench.test_bench import make_photos
 
 Make = Callable[..., Any]
@@ -81,12 +81,12 @@ def loader(request: pytest.FixtureRequest, process: Process, tmp_path: Path) -> 
 
     class Watched(Loader): ...
 
-    patch_penstock(SimpleNamespace(Loader=Watched), process)  # type: ignore[arg-type]
+    patch_headrace(SimpleNamespace(Loader=Watched), process)  # type: ignore[arg-type]
     photos = make_photos(tmp_path / "photos", 10)
     return Watched(photos, 4, transform=[RandomResizedCrop(32)], threads=1)
 
 
-both = pytest.mark.parametrize("loader", ["torch", "penstock"], indirect=True)
+both = pytest.mark.parametrize("loader", ["torch", "headrace"], indirect=True)
 
 
 @both

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from penstock.workbench.probe.classify import BLOCKED, DECODE, IDLE, PYTHON, READ
-from penstock.workbench.probe.process import Process
+from headrace.workbench.probe.classify import BLOCKED, DECODE, IDLE, PYTHON, READ
+from headrace.workbench.probe.process import Process
 
 
 def pause(process: Process, monkeypatch: pytest.MonkeyPatch, then: float | None = None) -> float:
@@ -104,7 +104,7 @@ def test_threads_of_the_program_are_not_made_to_take_turns_more_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = Process(str(tmp_path))
-    ours = [threading.Thread(name=name) for name in ("penstock-probe", "penstock-read-0")]
+    ours = [threading.Thread(name=name) for name in ("headrace-probe", "headrace-read-0")]
     running = [threading.main_thread(), *ours]
     monkeypatch.setattr("threading.enumerate", lambda: running)
     assert process._is_alone()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.workbench.probe.timeline import COMPUTE, FIRST, KINDS, STARTUP, WAIT
-from penstock.workbench.watch.record import System, Watched, combine, correct_ends
+from headrace.workbench.probe.timeline import COMPUTE, FIRST, KINDS, STARTUP, WAIT
+from headrace.workbench.watch.record import System, Watched, combine, correct_ends
 
 SYSTEM = System(2, 10.0, 1.0, 0.1, 0.0, 1 << 30, 3, 8 << 30)
 
@@ -51,8 +51,8 @@ def test_loaders_that_are_made_anew_every_epoch_are_one() -> None:
     assert (found[0].images, found[0].epochs, found[0].made) == (64 * 12, 2, 2)
 
 
-def test_the_threads_of_penstock_work_from_the_first_batch_on() -> None:
-    own = make_epoch(5, kind="penstock Loader", read_seconds=2.0, render_seconds=6.0)
+def test_the_threads_of_headrace_work_from_the_first_batch_on() -> None:
+    own = make_epoch(5, kind="headrace Loader", read_seconds=2.0, render_seconds=6.0)
     loop = make_record(0, 8, loaders=[own])
     loop["timeline"]["totals"].update({FIRST: 8.0, WAIT: 0.0})
     assert put_together([loop]).work == {"decode": 0.75, "read": 0.25, "idle": 0.0}
@@ -67,7 +67,7 @@ def test_a_loop_without_a_last_word_was_cut_short() -> None:
 
 
 def test_python_that_runs_in_the_loop_itself_is_not_taken_for_waiting_threads() -> None:
-    own = make_epoch(5, kind="penstock Loader", read_seconds=0.1, render_seconds=2.0)
+    own = make_epoch(5, kind="headrace Loader", read_seconds=0.1, render_seconds=2.0)
     looks = {"kinds": {"Python": 70, "idle": 30}, "places": {"Python train.py:f": 70}}
     watched = put_together([make_record(0, 10, loaders=[own], **looks)])
     assert watched.work == {"Python": 0.7, "idle": 0.3}

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from penstock.workbench import numbers
-from penstock.workbench.advice import diagnose
-from penstock.workbench.against import NAME as TORCHVISION
-from penstock.workbench.need import Need
-from penstock.workbench.numbers import Bench
-from penstock.workbench.report.bench_page import bench_page
-from penstock.workbench.report.page import Page, render_page, write_report
-from penstock.workbench.report.svg import choose_ticks
-from penstock.workbench.report.watch_page import watch_page
-from penstock.workbench.watch.judge import judge
+from headrace.workbench import numbers
+from headrace.workbench.advice import diagnose
+from headrace.workbench.against import NAME as TORCHVISION
+from headrace.workbench.need import Need
+from headrace.workbench.numbers import Bench
+from headrace.workbench.report.bench_page import bench_page
+from headrace.workbench.report.page import Page, render_page, write_report
+from headrace.workbench.report.svg import choose_ticks
+from headrace.workbench.report.watch_page import watch_page
+from headrace.workbench.watch.judge import judge
 from workbench.benches import make_bench, make_stage
 from workbench.test_judge import WATCHED
 
@@ -69,7 +69,7 @@ class Marks(HTMLParser):
             self.shown.append((found["data-path"] or "", found["data-value"] or ""))
         if "data-tip" in found:
             self.tips.append(found["data-tip"] or "")
-        self._in_data = found.get("id") == "penstock-data"
+        self._in_data = found.get("id") == "headrace-data"
 
     def handle_data(self, data: str) -> None:
         if self._in_data:

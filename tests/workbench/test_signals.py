@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from penstock.workbench.watch import signals
-from penstock.workbench.watch.signals import pass_signals
+from headrace.workbench.watch import signals
+from headrace.workbench.watch.signals import pass_signals
 
 
 class Program:
@@ -55,7 +55,7 @@ def test_a_signal_to_the_whole_group_is_not_passed_on_again() -> None:
     """Twice, since the first ends what tells the one from the other."""
     script = (
         "import os, signal\n"
-        "from penstock.workbench.watch.signals import pass_signals\n"
+        "from headrace.workbench.watch.signals import pass_signals\n"
         "from workbench.test_signals import Program\n"
         "with pass_signals() as running:\n"
         "    running.append(Program())\n"

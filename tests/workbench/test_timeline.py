@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.workbench.probe.timeline import BETWEEN, COMPUTE, KINDS, STARTUP, WAIT, Timeline
+from headrace.workbench.probe.timeline import BETWEEN, COMPUTE, KINDS, STARTUP, WAIT, Timeline
 
 spans = st.lists(st.tuples(st.sampled_from(KINDS), st.floats(0, 300, allow_nan=False)), max_size=40)
 

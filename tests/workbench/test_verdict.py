@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.workbench import numbers
-from penstock.workbench.advice import diagnose
-from penstock.workbench.need import Need, read_need
-from penstock.workbench.table import describe_bench
-from penstock.workbench.verdict import Cause, Diagnosis
+from headrace.workbench import numbers
+from headrace.workbench.advice import diagnose
+from headrace.workbench.need import Need, read_need
+from headrace.workbench.table import describe_bench
+from headrace.workbench.verdict import Cause, Diagnosis
 from workbench.benches import GIB, make_bench, make_stage
 
 
@@ -164,7 +164,7 @@ NFS = "network, nfs4 (server:/data)"
 
 
 @pytest.mark.parametrize(
-    ("loose", "way"), [(True, "(penstock pack)"), (False, "give the page cache memory")]
+    ("loose", "way"), [(True, "(headrace pack)"), (False, "give the page cache memory")]
 )
 def test_data_on_a_network_file_system_are_told(loose: bool, way: str) -> None:
     bench = make_bench(machine={"disk": NFS}, data={"loose": loose})

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from penstock.workbench.watch.judge import judge
-from penstock.workbench.watch.record import Watched
-from penstock.workbench.watch.run import watch_command
-from penstock.workbench.watch.verdict import Limit, find_busiest, find_limit
+from headrace.workbench.watch.judge import judge
+from headrace.workbench.watch.record import Watched
+from headrace.workbench.watch.run import watch_command
+from headrace.workbench.watch.verdict import Limit, find_busiest, find_limit
 from workbench.test_bench import make_photos
 
 PROGRAM = Path(__file__).with_name("programs.py")
@@ -26,11 +26,11 @@ PROGRAM = Path(__file__).with_name("programs.py")
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
 
 
 def watch(case: str, *rest: object) -> Watched:
-    if not case.startswith("penstock"):
+    if not case.startswith("headrace"):
         pytest.importorskip("torch")
     watched = watch_command([sys.executable, str(PROGRAM), case, *map(str, rest)])
     assert watched.exit_code == 0
@@ -89,17 +89,17 @@ def test_a_loop_without_workers_is_sampled_itself() -> None:
     assert watched.loaders[0].workers == 0 and watched.loaders[0].batches == 20
 
 
-def test_a_penstock_loader_keeps_its_own_books(tmp_path: Path) -> None:
-    watched = watch("penstock slow step", make_photos(tmp_path / "photos"))
+def test_a_headrace_loader_keeps_its_own_books(tmp_path: Path) -> None:
+    watched = watch("headrace slow step", make_photos(tmp_path / "photos"))
     check_books(watched)
     (loader,) = watched.loaders
-    assert (loader.kind, loader.batches, loader.batch_size) == ("penstock Loader", 8, 4)
+    assert (loader.kind, loader.batches, loader.batch_size) == ("headrace Loader", 8, 4)
     assert find_limit(watched) is Limit.COMPUTE
     assert sum(watched.work.values()) == pytest.approx(1)
 
 
-def test_a_penstock_loader_that_is_too_slow_renders(tmp_path: Path) -> None:
-    watched = watch("penstock slow render", make_photos(tmp_path / "photos"))
+def test_a_headrace_loader_that_is_too_slow_renders(tmp_path: Path) -> None:
+    watched = watch("headrace slow render", make_photos(tmp_path / "photos"))
     assert find_busiest(watched) is Limit.DECODE, watched.work
     assert watched.work["decode"] > 0.5
 
@@ -155,16 +155,16 @@ def test_the_workers_of_several_loaders_are_counted() -> None:
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
-def test_the_worker_processes_of_penstock_are_counted(tmp_path: Path, start: str) -> None:
+def test_the_worker_processes_of_headrace_are_counted(tmp_path: Path, start: str) -> None:
     photos = make_photos(tmp_path / "photos", 8)
     watched = run_python(
-        "import penstock\n"
+        "import headrace\n"
         "from own_steps import same\n"
-        "from penstock.transforms import RandomResizedCrop\n"
+        "from headrace.transforms import RandomResizedCrop\n"
         "if __name__ == '__main__':\n"
         "    steps = [RandomResizedCrop(32), same]\n"
         f"    options = dict(transform=steps, num_workers=2, start_method={start!r})\n"
-        f"    list(penstock.Loader({str(photos)!r}, 1, **options))\n",
+        f"    list(headrace.Loader({str(photos)!r}, 1, **options))\n",
         own_steps="def same(image): return image\n",
     )
     assert watched.exit_code == 0 and watched.workers == 2
@@ -227,9 +227,9 @@ def test_the_users_own_sitecustomize_still_runs(monkeypatch: pytest.MonkeyPatch)
 def test_a_program_that_ends_at_once_has_told_of_its_loader(tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos", 8)
     watched = run_python(
-        "import os, penstock\n"
-        "from penstock.transforms import RandomResizedCrop\n"
-        f"list(penstock.Loader({str(photos)!r}, 4, transform=[RandomResizedCrop(32)]))\n"
+        "import os, headrace\n"
+        "from headrace.transforms import RandomResizedCrop\n"
+        f"list(headrace.Loader({str(photos)!r}, 4, transform=[RandomResizedCrop(32)]))\n"
         "os._exit(3)\n"
     )
     assert watched.exit_code == 3 and watched.cut_short
@@ -243,9 +243,9 @@ def test_a_command_that_is_not_there_is_said_in_a_line() -> None:
 
 @lru_cache
 def watched_by_cli(folder: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "penstock", "doctor", "--json", "--", sys.executable]
+    command = [sys.executable, "-m", "headrace", "doctor", "--json", "--", sys.executable]
     result = subprocess.run(
-        [*command, str(PROGRAM), "penstock", str(make_photos(folder / "photos"))],
+        [*command, str(PROGRAM), "headrace", str(make_photos(folder / "photos"))],
         capture_output=True,
         text=True,
         check=True,
@@ -257,7 +257,7 @@ def test_the_command_prints_json_and_writes_the_report(tmp_path: Path) -> None:
     told = watched_by_cli(tmp_path)
     assert set(told) == {"judgement", "watched"}
     assert told["watched"]["attributed"] == pytest.approx(1, abs=0.05)
-    assert "<svg" in Path("penstock-report.html").read_text()
+    assert "<svg" in Path("headrace-report.html").read_text()
 
 
 def test_ctrl_c_reaches_the_program_and_the_verdict_still_comes() -> None:
@@ -269,7 +269,7 @@ def test_ctrl_c_reaches_the_program_and_the_verdict_still_comes() -> None:
         "except KeyboardInterrupt:\n"
         "    sys.exit(9)\n"
     )
-    command = [sys.executable, "-m", "penstock", "doctor", "--", sys.executable, "program.py"]
+    command = [sys.executable, "-m", "headrace", "doctor", "--", sys.executable, "program.py"]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -282,11 +282,11 @@ def test_ctrl_c_reaches_the_program_and_the_verdict_still_comes() -> None:
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 9
-    assert "No Penstock loader" in said and "report: penstock-report.html" in said
+    assert "No Headrace loader" in said and "report: headrace-report.html" in said
 
 
 def test_with_json_the_program_prints_to_stderr() -> None:
-    command = [sys.executable, "-m", "penstock", "doctor", "--json", "--"]
+    command = [sys.executable, "-m", "headrace", "doctor", "--json", "--"]
     command += [sys.executable, "-c", "print('hello')"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "watched" in json.loads(result.stdout)
@@ -300,7 +300,7 @@ def test_a_signal_that_ends_the_doctor_ends_the_program_and_leaves_nothing(
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     program = "import os, signal\nprint(os.getpid(), flush=True)\nsignal.pause()"
-    command = [sys.executable, "-m", "penstock", "doctor", "--", sys.executable, "-c", program]
+    command = [sys.executable, "-m", "headrace", "doctor", "--", sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.workbench.numbers import Rate
-from penstock.workbench.page_cache import Residency, count_resident, drop_pages, explain_warmth
-from penstock.workbench.windows import Job, Window, repeat, take_turns
+from headrace.workbench.numbers import Rate
+from headrace.workbench.page_cache import Residency, count_resident, drop_pages, explain_warmth
+from headrace.workbench.windows import Job, Window, repeat, take_turns
 from workbench.benches import agree
 
 

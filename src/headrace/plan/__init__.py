@@ -1,0 +1,49 @@
+"""Decides what is in every batch: order, split and boxes as arrays, from index columns and a seed.
+
+NumPy only: no files, no threads, no state. Every function is pure, and so safe in any thread or
+process.
+"""
+
+from headrace.plan.color import jitter_factors, jitter_order, jitter_range, lighting_alphas
+from headrace.plan.crops import (
+    CROP_UNIFORMS,
+    center_crop_offsets,
+    random_flip,
+    random_resized_crop,
+    resize_shorter,
+)
+from headrace.plan.epoch import EpochPlan, StepPlan, plan_epoch
+from headrace.plan.mixture import draw_mixture
+from headrace.plan.order import Shuffle
+from headrace.plan.philox import Stream, draw_seeds, draw_uniforms
+from headrace.plan.runs import cut_runs, find_runs, group_files
+from headrace.plan.schedule import RunSchedule, schedule_runs
+from headrace.plan.split import Split
+from headrace.plan.weights import draw_weighted
+
+__all__ = [
+    "CROP_UNIFORMS",
+    "EpochPlan",
+    "RunSchedule",
+    "Shuffle",
+    "Split",
+    "StepPlan",
+    "Stream",
+    "center_crop_offsets",
+    "cut_runs",
+    "draw_mixture",
+    "draw_seeds",
+    "draw_uniforms",
+    "draw_weighted",
+    "find_runs",
+    "group_files",
+    "jitter_factors",
+    "jitter_order",
+    "jitter_range",
+    "lighting_alphas",
+    "plan_epoch",
+    "random_flip",
+    "random_resized_crop",
+    "resize_shorter",
+    "schedule_runs",
+]

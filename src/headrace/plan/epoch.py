@@ -1,0 +1,142 @@
+"""The plan of an epoch for one rank: which samples are in which step.
+
+In: runs, a split, a shuffle, an epoch number, and rows if not simply all. Out: an `EpochPlan`,
+whose step *t* is computed alone. Guaranteed:
+
+- each entry is valid in exactly one step of one rank (with `last="drop"`, in at most one);
+- all ranks make the same number of steps, and no batch is empty;
+- the valid entries of the ranks' batches, one after the other, are the same global batch whatever
+  world size shares the lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.plan.order import Shuffle, order_randomly, shuffle_lane, shuffle_runs
+from headrace.plan.philox import Stream
+from headrace.plan.split import Split, choose_lanes, cut_lane, own_lanes
+
+
+@dataclass(frozen=True, eq=False)
+class StepPlan:
+    """One rank's batch: `rows` int64[b] of the index, and `valid` bool[b].
+
+    A batch that would be empty repeats one sample as an invalid entry. `draws` int64[b] are the ids to draw a
+    sample's randomness by: its row, or if it comes again in the epoch a number of its own.
+    """
+
+    rows: NDArray[np.int64]
+    valid: NDArray[np.bool_]
+    draws: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlan:
+    """The steps of one rank; made by `plan_epoch`. Holds at most 16 bytes an entry.
+
+    `lanes` is what another world size needs to continue this epoch. `order` are the entries of the
+    rank's lanes, lane after lane; lane *i* is order[bounds[i]:bounds[i + 1]]. `filler` is the entry
+    that an empty last batch gets: one of the rank's own, if it has any.
+    """
+
+    split: Split
+    lanes: int
+    steps: int
+    runs: NDArray[np.int64]
+    rows: NDArray[np.int64] | None
+    order: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    filler: int
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def step(self, t: int) -> StepPlan:
+        """The batch of step `t`, from 0 to len(plan) - 1, in some microseconds."""
+        if not 0 <= t < self.steps:
+            raise IndexError(f"step {t} of an epoch of {self.steps} steps")
+        entries = self.order[self._find_places(t)]
+        valid = np.full(max(len(entries), 1), len(entries) > 0)
+        if not len(entries):
+            entries = np.array([self.filler])
+        return StepPlan(self.take_rows(entries), valid, self._number_draws(entries))
+
+    def take_rows(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of the index that entries stand for."""
+        return entries if self.rows is None else self.rows[entries]
+
+    def _find_places(self, t: int) -> NDArray[np.int64]:
+        """The places in `order` of step `t`: its part of each lane, as far as the lane reaches."""
+        part = self.split.global_batch // self.lanes
+        longest = int(np.diff(self.bounds).max(initial=0))
+        places = self.bounds[:-1, None] + np.arange(t * part, min((t + 1) * part, longest))
+        return places[places < self.bounds[1:, None]]
+
+    def _number_draws(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """row + turn * (number of rows in the index): distinct for every entry."""
+        if self.rows is None:
+            return entries
+        rows = self.rows[entries]
+        turns = entries - np.searchsorted(self.rows, rows)
+        return rows + turns * int(self.runs[-1])
+
+
+def plan_epoch(
+    runs: NDArray[np.int64],
+    split: Split,
+    *,
+    epoch: int = 0,
+    shuffle: Shuffle | None = None,
+    rows: NDArray[np.int64] | None = None,
+) -> EpochPlan:
+    """Plans an epoch over all rows of the index, or over `rows`, for the rank of `split`.
+
+    `rows` does not decrease; a row may be missing (a subset) or come several times (weights).
+    Without `shuffle`, each lane keeps the index order. About 0.1 s for 1.28 million samples.
+
+    >>> plan = plan_epoch(runs, Split(256), epoch=3, shuffle=Shuffle(seed=0, window=16384))
+    >>> plan.step(0).rows
+    """
+    lanes = choose_lanes(split, shuffled=shuffle is not None)
+    line = _lay_line(runs, rows, shuffle, epoch)
+    cuts = [cut_lane(len(line), lanes, lane) for lane in own_lanes(split, lanes)]
+    if shuffle is None or shuffle.is_global(len(line)):
+        own = [line[start:stop] for start, stop in cuts]
+    else:
+        window = (shuffle.window or 0) // lanes
+        own = [shuffle_lane(line, *cut, window, shuffle.seed, epoch) for cut in cuts]
+    order = np.concatenate(own)
+    return EpochPlan(
+        split=split,
+        lanes=lanes,
+        steps=split.count_steps(len(line)),
+        runs=runs,
+        rows=rows,
+        order=order,
+        bounds=np.append(0, np.cumsum([len(lane) for lane in own])),
+        filler=int(order[-1]) if len(order) else len(line) - 1,
+    )
+
+
+def _lay_line(
+    runs: NDArray[np.int64], rows: NDArray[np.int64] | None, shuffle: Shuffle | None, epoch: int
+) -> NDArray[np.int64]:
+    """All entries in the order that lanes are cut from."""
+    if rows is not None:
+        _check_rows(rows, int(runs[-1]))
+    bounds = runs if rows is None else np.searchsorted(rows, runs)
+    entries = int(bounds[-1])
+    if shuffle is None:
+        return np.arange(entries)
+    if shuffle.is_global(entries):
+        return order_randomly(shuffle.seed, epoch, Stream.PERMUTATION, entries)
+    return shuffle_runs(bounds, shuffle, epoch)
+
+
+def _check_rows(rows: NDArray[np.int64], count: int) -> None:
+    if len(rows) and not (rows[0] >= 0 and rows[-1] < count and (rows[1:] >= rows[:-1]).all()):
+        raise ValueError(f"rows must not decrease and lie in 0 to {count - 1}: sort them first")

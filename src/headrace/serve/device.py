@@ -1,0 +1,138 @@
+"""Batches to a device, one ahead: while the training loop works on one, the next is copied.
+
+On CUDA, host memory is pinned, the copy runs on a stream of its own, and the stream of the training loop
+waits for its event, never the CPU; a tensor is marked as used there, so that its memory is not given to
+another copy too early, and the host's side is held until the copy has been seen to end. So CUDA's
+documentation wants it; tests run the logic with a stand-in for the device, and no GPU has run it yet.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, TypeVar
+
+import torch
+
+from headrace.render import Output
+from headrace.serve.batch import Batch, map_nested
+
+T = TypeVar("T")
+
+
+def prefetch_to_device(
+    batches: Iterable[T], device: torch.device | str, *, normalize: Output | None = None
+) -> Iterator[T]:
+    """Batches of any loader, on `device`, one ahead. Tensors are found in tuples, lists and dicts.
+
+        for images, labels in prefetch_to_device(DataLoader(...), "cuda"):
+
+    normalize: what to make of uint8 tensors of four dimensions (images, NCHW) once they are there.
+    """
+    device = torch.device(device)
+    if device.type == "cuda":
+        return _prefetch(batches, _CudaCopies(device), normalize)
+    return _prefetch(batches, _PlainCopies(device), normalize)
+
+
+class _PlainCopies:
+    """Copies that are done when they return."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def start(self, host: Any, finish: Callable[[Any], Any]) -> Any:
+        return finish(map_tensors(host, lambda tensor: tensor.to(self._device)))
+
+    def wait(self, started: Any) -> Any:
+        return started
+
+    def finish(self) -> None:
+        pass
+
+
+class _CudaCopies:
+    """Copies on a stream of their own."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._under_way: deque[tuple[Any, Any]] = deque()
+
+    def start(self, host: Any, finish: Callable[[Any], Any]) -> tuple[Any, Any]:
+        pinned = map_tensors(host, lambda t: t if t.is_pinned() else t.pin_memory())
+        with torch.cuda.stream(self._stream):
+            copies = map_tensors(pinned, lambda t: t.to(self._device, non_blocking=True))
+            copies = finish(copies)
+            event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record(self._stream)
+        # The host's memory may be written again only when the copy has read it.
+        self._under_way.append((event, pinned))
+        while self._under_way and self._under_way[0][0].query():
+            self._under_way.popleft()
+        return event, copies
+
+    def wait(self, started: tuple[Any, Any]) -> Any:
+        event, copies = started
+        stream = torch.cuda.current_stream(self._device)
+        stream.wait_event(event)
+        # They were allocated on our stream and are used on another: the allocator has to know.
+        map_tensors(copies, lambda tensor: tensor.record_stream(stream))
+        return copies
+
+    def finish(self) -> None:
+        """Waits for all copies, before the host's memory is let go."""
+        while self._under_way:
+            self._under_way[0][0].synchronize()
+            self._under_way.popleft()
+
+
+def _prefetch(batches: Iterable[T], copies: Any, normalize: Output | None) -> Iterator[T]:
+    change = None if normalize is None else make_normalizer(normalize)
+
+    def finish(batch: Any) -> Any:
+        if change is None or (isinstance(batch, Batch) and batch.finished):
+            return batch
+        return map_tensors(batch, change)
+
+    started: deque[Any] = deque()
+    try:
+        for batch in batches:
+            started.append(copies.start(batch, finish))
+            del batch
+            if len(started) > 1:
+                yield copies.wait(started.popleft())
+        while started:
+            yield copies.wait(started.popleft())
+    finally:
+        copies.finish()
+
+
+def make_normalizer(output: Output) -> Callable[[torch.Tensor], torch.Tensor]:
+    """uint8[B, 3, H, W] to the floats that the core would give; other tensors stay as they are."""
+    dtype = getattr(torch, output.dtype)
+
+    @cache
+    def place_constants(device: torch.device) -> tuple[torch.Tensor, ...]:
+        # Once a device, since this copy is waited for. Tensors, not numbers: CUDA divides by a number by
+        # multiplying with its reciprocal.
+        return tuple(
+            torch.tensor(values, dtype=torch.float32, device=device).view(1, -1, 1, 1)
+            for values in ([255.0], output.mean, output.std)
+        )
+
+    def normalize(images: torch.Tensor) -> torch.Tensor:
+        if images.dtype != torch.uint8 or images.ndim != 4 or dtype == torch.uint8:
+            return images
+        levels, mean, std = place_constants(images.device)
+        floats = images.to(torch.float32)
+        floats = floats.mul_(1 / levels) if output.reciprocal else floats.div_(levels)
+        return floats.sub_(mean).div_(std).to(dtype)
+
+    return normalize
+
+
+def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+    """Return the same structure with every tensor changed."""
+    return map_nested(value, lambda item: isinstance(item, torch.Tensor), change)

@@ -1,1 +1,0 @@
-"""`penstock doctor -- command`: runs a program of the user's unchanged, and says what its loop waited for."""
