@@ -87,7 +87,7 @@ def crop_opencv(pixels: Any) -> Any:
 
 
 class Photos:
-    """A map-style data set for torch: cropped photos, read by `read` from whatever `items` are."""
+    """A map-style dataset for torch: cropped photos, read by `read` from whatever `items` are."""
 
     def __init__(self, items: list[Any], read: Callable[[Any], Any]) -> None:
         import cv2

@@ -1,4 +1,4 @@
-"""The first batch of a data set as large as ImageNet: from opening it to 256 rendered photos, in fresh processes.
+"""The first batch of a dataset as large as ImageNet: from opening it to 256 rendered photos, in fresh processes.
 
     python benchmarks/first_batch.py [--rows 1280000] [--rounds 5] [--folder DIR]
 
@@ -66,7 +66,7 @@ def link_shard(packed: Path, shard: ShardRecord, number: int, folder: Path) -> S
 
 
 def link_dataset(packed: Path, folder: Path, rows: int) -> None:
-    """A data set of at least so many rows out of the shards of a smaller one."""
+    """A dataset of at least so many rows out of the shards of a smaller one."""
     manifest = read_manifest(packed)
     shards: list[ShardRecord] = []
     while sum(shard.samples for shard in shards) < rows:

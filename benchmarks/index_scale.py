@@ -1,9 +1,9 @@
-"""Opening a data set of ten million samples: time and memory.
+"""Opening a dataset of ten million samples: time and memory.
 
     python benchmarks/index_scale.py [--rows 10000000] [--shard-rows 2500] [--folder DIR]
 
 Writes a synthetic index (as `headrace pack` would for ImageNet-like photos; no tars, no seek tables) and opens
-it in fresh processes: the data set alone, its whole index as a table, and a loader up to its first batch (of labels:
+it in fresh processes: the dataset alone, its whole index as a table, and a loader up to its first batch (of labels:
 index, plan and schedule; there are no images to render).
 """
 

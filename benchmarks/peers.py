@@ -49,7 +49,7 @@ PACKAGES = {
 
 OURS, FOLDER, BASE = "Headrace, packed", "Headrace, image folder", "torchvision ImageFolder"
 BARS = {BASE: 8.0}
-"""How many times as fast as a contender the packed data set should be; 1 unless said."""
+"""How many times as fast as a contender the packed dataset should be; 1 unless said."""
 
 Figures = dict[str, float]
 

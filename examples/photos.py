@@ -1,4 +1,4 @@
-"""Generates a small data set that loads like photographs: ImageNet-like sizes, JPEG entropy and classes.
+"""Generates a small dataset that loads like photographs: ImageNet-like sizes, JPEG entropy and classes.
 
     python examples/photos.py OUT [--count 2000] [--classes 10] [--seed 0]
 

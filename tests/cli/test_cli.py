@@ -213,8 +213,8 @@ def test_info_shows_the_columns_of_the_user_with_their_types(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("info", "nowhere"), "nowhere: no such data set"),
-        (("verify", "nowhere"), "nowhere: no such data set"),
+        (("info", "nowhere"), "nowhere: no such dataset"),
+        (("verify", "nowhere"), "nowhere: no such dataset"),
         (("pack", "nowhere", "out"), "nowhere: no such file or directory"),
         (("pack", "x", "out", "--shard-size", "many"), "'many' is not a size"),
         (("pack", "x", "out", "--resize-short", "0"), "Invalid value for '--resize-short'"),

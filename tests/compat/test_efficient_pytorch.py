@@ -1,4 +1,4 @@
-"""Seed 000's data set over LMDB, in all the ways that it and its forks have written."""
+"""Seed 000's dataset over LMDB, in all the ways that it and its forks have written."""
 
 from __future__ import annotations
 

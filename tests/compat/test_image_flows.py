@@ -1,4 +1,4 @@
-"""tensorpack's image data sets and augmentors keep their meaning."""
+"""tensorpack's image datasets and augmentors keep their meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets that lie: each one is a named error, quickly and with little memory."""
+"""Datasets that lie: each one is a named error, quickly and with little memory."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def try_all(calls: Iterable[Callable[[], object]], jail: Path) -> int:
         except HeadraceError:
             pass
         except FileNotFoundError as error:  # the step before was refused
-            assert "no such data set" in str(error)
+            assert "no such dataset" in str(error)
         assert list_outside(jail) == before
     check_tars(jail / "made")
     return worked

@@ -1,4 +1,4 @@
-"""Golden bytes of a tiny data set: the format cannot change by accident.
+"""Golden bytes of a tiny dataset: the format cannot change by accident.
 
 The index is compared by its rows, as the bytes of an Arrow file may differ between versions of pyarrow.
 """

@@ -1,4 +1,4 @@
-"""LMDB, gulp and TFRecord data are indexed where they lie: the data set reads from the files themselves."""
+"""LMDB, gulp and TFRecord data are indexed where they lie: the dataset reads from the files themselves."""
 
 from __future__ import annotations
 

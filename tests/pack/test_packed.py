@@ -1,4 +1,4 @@
-"""A packed data set is packed again with everything that it knows."""
+"""A packed dataset is packed again with everything that it knows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trees import make_folder
 
 @pytest.fixture
 def listed(tmp_path: Path) -> Path:
-    """A data set with class names, columns and a file that was left out."""
+    """A dataset with class names, columns and a file that was left out."""
     folder = make_folder(tmp_path / "in")
     (tmp_path / "list.csv").write_text(
         "path,label,age,note\nclass0/000.jpg,dog,7,\nclass1/004.png,cat,,a\nclass2/001.jpg,dog,1,b\n"
@@ -96,7 +96,7 @@ def test_a_source_that_is_another_one_now_is_noticed(tmp_path: Path) -> None:
     headrace.pack_dataset(tmp_path / "p", tmp_path / "again")
     assert headrace.pack_dataset(tmp_path / "p", tmp_path / "again").resumed == 1
     pack(2)
-    with pytest.raises(PackError, match="already holds a data set made from another source"):
+    with pytest.raises(PackError, match="already holds a dataset made from another source"):
         headrace.pack_dataset(tmp_path / "p", tmp_path / "again")
 
 
@@ -104,7 +104,7 @@ def test_a_shard_that_changes_after_it_was_opened_is_an_error(listed: Path) -> N
     source = open_packed(listed)
     assert source is not None
     os.utime(listed / "shard-000000.tar", ns=(0, 0))
-    with pytest.raises(SourceChangedError, match=r"shard-000000\.tar changed after the data set"):
+    with pytest.raises(SourceChangedError, match=r"shard-000000\.tar changed after the dataset"):
         source.read(0)
 
 

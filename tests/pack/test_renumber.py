@@ -1,4 +1,4 @@
-"""Labels count in given classes: those of another data set, or of a list."""
+"""Labels count in given classes: those of another dataset, or of a list."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_packed_set_is_renumbered_in_its_shards_too(photos: Path, tmp_path: Pa
     assert {sample["cls"] for sample in dataset} == {b"1", b"2"}
 
 
-@pytest.mark.parametrize("kind", ["data set", "file"])
+@pytest.mark.parametrize("kind", ["dataset", "file"])
 def test_the_command_takes_a_data_set_or_a_file(
     kind: str, train: Path, photos: Path, tmp_path: Path
 ) -> None:

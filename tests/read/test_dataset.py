@@ -96,7 +96,7 @@ def test_a_pickled_data_set_keeps_its_rows(packed: Path) -> None:
 
 
 def test_a_missing_data_set_is_file_not_found(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no such data set"):
+    with pytest.raises(FileNotFoundError, match="no such dataset"):
         headrace.open_dataset(tmp_path / "nowhere")
 
 

@@ -1,4 +1,4 @@
-"""Items saved as a packed data set and loaded again; data sets and LMDBs as sources of flows."""
+"""Items saved as a packed dataset and loaded again; datasets and LMDBs as sources of flows."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_no_items_are_no_data_set(tmp_path: Path) -> None:
 
 def test_an_existing_data_set_or_folder_is_not_overwritten(tmp_path: Path) -> None:
     Flow.of([1, 2]).save(tmp_path / "out")
-    with pytest.raises(PackError, match="already holds a data set"):
+    with pytest.raises(PackError, match="already holds a dataset"):
         Flow.of([3]).save(tmp_path / "out")
     assert list(Flow.load(tmp_path / "out")) == [1, 2]
     (tmp_path / "mine").mkdir()

@@ -1,4 +1,4 @@
-"""A small packed data set of pictures of different sizes, shared by the loader's tests."""
+"""A small packed dataset of pictures of different sizes, shared by the loader's tests."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def test_resident_memory_does_not_grow_over_epochs(packed: Path) -> None:
 
 @pytest.fixture
 def damaged(packed: Path, tmp_path: Path) -> tuple[Path, list[str]]:
-    """A copy of the data set with two pictures overwritten, and their keys."""
+    """A copy of the dataset with two pictures overwritten, and their keys."""
     shutil.copytree(packed, tmp_path / "damaged")
     index = headrace.open_dataset(packed).index
     keys = []

@@ -495,7 +495,7 @@ def test_what_is_no_data_set_is_refused_with_advice(packed: Path) -> None:
 
     with pytest.raises(TypeError, match="ImageFolder cannot be loaded; .*'photos', it seems"):
         Loader(ImageFolder(), 4)
-    with pytest.raises(TypeError, match="takes paths and data sets, not ImageFolder"):
+    with pytest.raises(TypeError, match="takes paths and datasets, not ImageFolder"):
         Mixture([ImageFolder()], [1])
     with pytest.raises(ValueError, match="samples is -5"):
         Mixture([headrace.open_dataset(packed)], [1], samples=-5)
@@ -612,7 +612,7 @@ def test_a_mixture_is_as_long_as_its_epochs_and_has_the_classes_that_all_have(
 
 def test_a_mixture_has_weights_of_its_own(packed: Path) -> None:
     mixture = Mixture([headrace.open_dataset(packed)] * 2, [1, 1])
-    with pytest.raises(ValueError, match="weights are of .* one data set; a mixture has its own"):
+    with pytest.raises(ValueError, match="weights are of .* one dataset; a mixture has its own"):
         Loader(mixture, 4, shuffle=True, transform=CROP, weights="balanced")
 
 
@@ -832,7 +832,7 @@ def test_a_label_in_a_column_of_another_name_is_pointed_out(tmp_path: Path) -> N
 
 @pytest.fixture
 def described(tmp_path: Path) -> Path:
-    """A data set with a column of each kind."""
+    """A dataset with a column of each kind."""
     rows = [
         {"age": 3, "score": 0.5, "old": False, "name": "a", "weight": None},
         {"age": 4, "score": 1.5, "old": True, "name": "b", "weight": 7},

@@ -32,7 +32,7 @@ class SourceView(Samples):
 
 
 def open_samples(path: Path, format: str | None) -> Dataset | SourceView:
-    """The data set at `path`, or the source if it is none."""
+    """The dataset at `path`, or the source if it is none."""
     is_there = path.exists() or is_pattern(path)
     if not is_there or (format is None and find_dataset(path) is not None):
         return open_indexed(path)

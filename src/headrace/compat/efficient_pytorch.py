@@ -1,4 +1,4 @@
-"""Efficient-PyTorch's `ImageFolderLMDB`: a data set for torch's DataLoader over the LMDB of its `folder2lmdb.py`.
+"""Efficient-PyTorch's `ImageFolderLMDB`: a dataset for torch's DataLoader over the LMDB of its `folder2lmdb.py`.
 
     from headrace.compat.efficient_pytorch import ImageFolderLMDB    # was: from folder2lmdb import ImageFolderLMDB
 

@@ -209,7 +209,7 @@ def _read_message(data: bytes, start: int) -> Message:
 
 @lru_cache(maxsize=256)
 def _read_schema(metadata: bytes, header: int) -> tuple[Field, ...]:
-    """The fields. Kept, as the samples of a data set mostly have the same schema to the byte."""
+    """The fields. Kept, as the samples of a dataset mostly have the same schema to the byte."""
     budget = iter(range(_MAX_FIELDS))
     table = FlatTable(metadata, header)
     if table.number(0, "<h"):

@@ -41,7 +41,7 @@ def is_image_name(name: str) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder is no part of a data set: dotted, or what systems leave behind, such as `@eaDir`."""
+    """Whether a file or folder is no part of a dataset: dotted, or what systems leave behind, such as `@eaDir`."""
     return name.startswith(".") or name.lower() in _LEFT_BEHIND
 
 

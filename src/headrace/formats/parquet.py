@@ -1,4 +1,4 @@
-"""Parquet files with images in a column, such as the data sets of Hugging Face (see `columnar`).
+"""Parquet files with images in a column, such as the datasets of Hugging Face (see `columnar`).
 
 A row group is decoded once, when the first of its rows is asked for, and its images are set down on
 disk (see `Spool`): so rows can be read in any order in small memory.

@@ -14,7 +14,7 @@ from headrace.sample import Sample
 
 @runtime_checkable
 class Source(Protocol):
-    """A data set in someone else's layout. Reading is thread-safe and keeps nothing in memory.
+    """A dataset in someone else's layout. Reading is thread-safe and keeps nothing in memory.
 
     Sample `i` is called `names[i]` in messages, takes about `sizes[i]` bytes in its source and was
     last changed at `mtimes[i]` (nanoseconds, 0 where nobody knows).

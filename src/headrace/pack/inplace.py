@@ -73,7 +73,7 @@ def index_dataset(
     workers: int | None = None,
     watcher: Watcher | None = None,
 ) -> Manifest:
-    """Indexes a data set where it lies: tars, gulp chunks, TFRecords, an LMDB database, loose images.
+    """Indexes a dataset where it lies: tars, gulp chunks, TFRecords, an LMDB database, loose images.
 
     Index and manifest go beside the data, or into the folder `out`. Samples that cannot be read make
     it fail; with `on_error="skip"` they are left out and listed in `rejected.jsonl`. `path_column` and `label_column`

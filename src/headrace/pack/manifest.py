@@ -1,6 +1,6 @@
-"""The manifest `headrace.json`: what a data set consists of. It is written last and read first.
+"""The manifest `headrace.json`: what a dataset consists of. It is written last and read first.
 
-A data set exists when its manifest does. Everything in it is checked when it is read, its own checksum
+A dataset exists when its manifest does. Everything in it is checked when it is read, its own checksum
 first, so that the rest of the code may trust a `Manifest`.
 """
 
@@ -30,7 +30,7 @@ _PIECE = 8 << 20
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A file of the data set: an index by its name beside the manifest, data by its name below `root`."""
+    """A file of the dataset: an index by its name beside the manifest, data by its name below `root`."""
 
     file: str
     bytes: int
@@ -78,7 +78,7 @@ class Manifest:
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Writes it at one stroke: before, there is no data set; after, there is a whole one."""
+    """Writes it at one stroke: before, there is no dataset; after, there is a whole one."""
     content = _list_entries(manifest)
     content["sha256"] = find_checksum(content)
     text = json.dumps(content, indent=1, ensure_ascii=False)
@@ -103,14 +103,14 @@ def _list_entries(manifest: Manifest) -> dict[str, Any]:
 
 
 def find_dataset(path: Path) -> Path | None:
-    """The folder of the data set that `path` names, be it by the folder or by its manifest."""
+    """The folder of the dataset that `path` names, be it by the folder or by its manifest."""
     if path.name == NAME:
         return path.parent
     return path if os.path.isfile(path / NAME) else None
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a data set. CorruptError if it is not one of ours or contradicts itself."""
+    """The manifest of a dataset. CorruptError if it is not one of ours or contradicts itself."""
     path = folder / NAME
     try:
         content = json.loads(_read_bounded(path), parse_constant=_refuse)

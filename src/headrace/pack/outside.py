@@ -1,4 +1,4 @@
-"""Where a data set may be made: not in the image folder that it is made of."""
+"""Where a dataset may be made: not in the image folder that it is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A packed data set as a source, so that it can be packed again with all that its index and manifest know.
+"""A packed dataset as a source, so that it can be packed again with all that its index and manifest know.
 
 Guaranteed: keys, labels, class names, columns and frames are those of the index, which must have its checksum;
 a field whose bytes are not those that were packed is a SourceError.
@@ -27,9 +27,9 @@ from headrace.sample import Sample
 
 @dataclass(frozen=True)
 class PackedSource:
-    """A `Source` over the samples of a data set. Keeps its index in memory, about 100 bytes a sample.
+    """A `Source` over the samples of a dataset. Keeps its index in memory, about 100 bytes a sample.
 
-    `digest` changes with anything in the data set, whatever time its files claim.
+    `digest` changes with anything in the dataset, whatever time its files claim.
     """
 
     root: Path
@@ -57,7 +57,7 @@ class PackedSource:
             raise SourceError(f"{row[FILE]} cannot be read: {error.strerror}") from None
         try:
             if os.fstat(fd).st_mtime_ns != self.mtimes[i]:
-                raise SourceChangedError(f"{row[FILE]} changed after the data set was opened")
+                raise SourceChangedError(f"{row[FILE]} changed after the dataset was opened")
             names = [f for f in field_names(self.index.schema) if row[f"{f}.offset"] is not None]
             return {name: _read_field(fd, name, row) for name in names}
         finally:
@@ -65,7 +65,7 @@ class PackedSource:
 
 
 def open_packed(path: Path) -> PackedSource | None:
-    """The data set at `path` as a source, if it was packed, or is an index of data that lie elsewhere.
+    """The dataset at `path` as a source, if it was packed, or is an index of data that lie elsewhere.
 
     None otherwise: also for data that were indexed where they lie, which may have grown since and
     are sources themselves.

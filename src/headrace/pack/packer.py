@@ -1,8 +1,8 @@
-"""Packing: a source in, a data set on disk out. Parallel over shards, resumable, all or nothing.
+"""Packing: a source in, a dataset on disk out. Parallel over shards, resumable, all or nothing.
 
 Guaranteed: the bytes depend on the source and the options alone, not on the number of workers nor
 on how often the packer was killed on the way; until the manifest is written nothing is visible but
-the hidden workshop folder, and whatever can go wrong leaves no data set that looks finished.
+the hidden workshop folder, and whatever can go wrong leaves no dataset that looks finished.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LATER = ("encode", "classes", "max_file_size")
 
 @dataclass(frozen=True)
 class PackOptions:
-    """What decides the bytes of a data set, besides its source; and what to do with bad files."""
+    """What decides the bytes of a dataset, besides its source; and what to do with bad files."""
 
     shard_size: int = DEFAULT_SHARD_SIZE
     order: Literal["shuffled", "source"] = "shuffled"
@@ -115,7 +115,7 @@ def pack_dataset(
 ) -> PackSummary:
     """Packs a source of any layout, or the images that a CSV or JSON Lines `listing` names, into shards.
 
-    A data set that is packed already is such a source, with all that its index knows. The layout is found
+    A dataset that is packed already is such a source, with all that its index knows. The layout is found
     by its content, unless `format` names it (see docs/formats.md). Encoded images go in as they are; decoded
     arrays as `.npy`, or as images if `encode` says how. With `classes`, labels are the places of their names there:
     give a validation set the classes of its training set, and both mean the same.
@@ -315,7 +315,7 @@ class _Job:
         }
 
     def recipe(self) -> dict[str, Any]:
-        """What the manifest says of how the data set was made; equal for equal packs."""
+        """What the manifest says of how the dataset was made; equal for equal packs."""
         digest = hashlib.sha256()
         source = self.source
         digest.update(json.dumps(_known_at_all(source)).encode())
@@ -365,18 +365,18 @@ def _recognise(job: _Job, destination: Path) -> PackSummary:
     rejected = read_rejected(destination)
     if manifest.recipe != json.loads(json.dumps(job.recipe())):
         raise PackError(
-            f"{destination}: already holds a data set made from another source or with other "
+            f"{destination}: already holds a dataset made from another source or with other "
             "options; choose another folder or remove it"
         )
     if damaged := find_damaged(destination, manifest):
         raise PackError(
-            f"{destination}: already holds this data set, but {damaged}; `headrace verify` lists what is wrong. "
+            f"{destination}: already holds this dataset, but {damaged}; `headrace verify` lists what is wrong. "
             "Remove the folder to pack it again"
         )
     names = {name for name, _ in rejected}
     if changed := find_changed(job.source, job.read, destination, manifest, names):
         raise PackError(
-            f"{destination}: already holds a data set, and {printable(changed)} changed after it was "
+            f"{destination}: already holds a dataset, and {printable(changed)} changed after it was "
             "packed; choose another folder or remove it"
         )
     if job.options.on_error == "raise" and manifest.samples < len(job.source.names):

@@ -1,6 +1,6 @@
-"""Whether a finished data set is still there, and its source still what it was packed from.
+"""Whether a finished dataset is still there, and its source still what it was packed from.
 
-Guaranteed: an image file that was written, or moved into its place, after the data set was finished is compared
+Guaranteed: an image file that was written, or moved into its place, after the dataset was finished is compared
 by its content, whatever time it claims; one that was merely touched does no harm. Samples in tars, databases and
 tables are compared if the time of their file is later: label and columns too.
 """
@@ -62,7 +62,7 @@ def find_changed(
 
 
 def find_damaged(folder: Path, manifest: Manifest) -> str | None:
-    """What is wrong with a file of the data set that is gone or has another size, if there is one."""
+    """What is wrong with a file of the dataset that is gone or has another size, if there is one."""
     for shard in manifest.shards:
         places = [(folder, record) for record in shard.derived]
         if shard.data is not None:

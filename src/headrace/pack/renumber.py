@@ -16,7 +16,7 @@ _SHOWN = 5
 
 
 def read_classes(path: Path) -> list[str]:
-    """The classes of a data set that is packed or indexed, or the lines of a text file. SourceError if there are none."""
+    """The classes of a dataset that is packed or indexed, or the lines of a text file. SourceError if there are none."""
     if path.is_dir():
         classes = list(read_manifest(path).classes or ())
     else:

@@ -152,7 +152,7 @@ def assemble_manifest(
     root: str = ".",
     recipe: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """The manifest of a data set that consists of these shards."""
+    """The manifest of a dataset that consists of these shards."""
     kinds: Counter[str] = Counter()
     for result in results:
         kinds.update(result.kinds)

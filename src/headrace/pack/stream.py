@@ -1,7 +1,7 @@
 """Packing samples as they come, in their order, when nobody knows how many there will be.
 
 Guaranteed, as by `packer`: until the manifest is written nothing is visible but the hidden workshop
-folder; an error or Ctrl-C leaves nothing, a kill leaves no data set that opens, and the next attempt
+folder; an error or Ctrl-C leaves nothing, a kill leaves no dataset that opens, and the next attempt
 clears up after it.
 """
 
@@ -38,7 +38,7 @@ def pack_samples(
     shard_size: int,
     classes: Sequence[str] | None = None,
 ) -> int:
-    """Packs the samples into a new data set; how many there were.
+    """Packs the samples into a new dataset; how many there were.
 
     An image that is damaged is kept as it is, and marked in the index.
     """
@@ -59,7 +59,7 @@ def pack_samples(
         except BaseException:
             ws.abandon_workshop(workshop)
             raise
-        # Whoever interrupts from here on leaves a workshop without a manifest, or a whole data set.
+        # Whoever interrupts from here on leaves a workshop without a manifest, or a whole dataset.
         recipe = {"shard_size": shard_size, "order": "source"}
         manifest = assemble_manifest(results, classes=classes, recipe=recipe)
         ws.publish(workshop, results)
@@ -69,7 +69,7 @@ def pack_samples(
 
 
 def _taken(destination: Path) -> PackError:
-    return PackError(f"{destination}: already holds a data set; choose another folder")
+    return PackError(f"{destination}: already holds a dataset; choose another folder")
 
 
 def _write_shards(
@@ -99,7 +99,7 @@ class _Cutter:
 
 
 class _Checker:
-    """What makes samples a data set: keys that are paths and unique, whole labels, columns of one type each."""
+    """What makes samples a dataset: keys that are paths and unique, whole labels, columns of one type each."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()

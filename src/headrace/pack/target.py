@@ -56,7 +56,7 @@ class Target:
         return encoded.result
 
     def publish(self, manifest: Manifest, rejected: Rejected) -> None:
-        """Gives the indexes their names, in place of older ones; with the manifest the data set exists."""
+        """Gives the indexes their names, in place of older ones; with the manifest the dataset exists."""
         names = [path for _, path in self._written]
         manifest_path = self.folder / MANIFEST
         made = (manifest_path, *names, self.folder / REJECTED)  # the order in which they are undone

@@ -1,4 +1,4 @@
-"""Checks a data set on disk: every byte against its checksum, every shard against the manifest."""
+"""Checks a dataset on disk: every byte against its checksum, every shard against the manifest."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Problem:
 def verify_dataset(
     path: str | os.PathLike[str], *, workers: int | None = None, watcher: Watcher | None = None
 ) -> list[Problem]:
-    """Everything that is wrong with the data set, nothing if it is whole.
+    """Everything that is wrong with the dataset, nothing if it is whole.
 
     CorruptError if there is no readable manifest to compare with.
     """
     folder = Path(path)
     if not folder.exists():
-        raise FileNotFoundError(f"{folder}: no such data set")
+        raise FileNotFoundError(f"{folder}: no such dataset")
     manifest = read_manifest(folder)
     progress = ProgressCounter(manifest.samples, manifest.bytes, watcher)
 

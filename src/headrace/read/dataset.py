@@ -1,4 +1,4 @@
-"""A data set that is opened for reading: samples by number, and the index as a table."""
+"""A dataset that is opened for reading: samples by number, and the index as a table."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _ROW = "__row__"
 
 
 def open_indexed(path: str | os.PathLike[str]) -> Dataset:
-    """The data set whose manifest is in the folder `path`, or is `path`. Reads the manifest and no more."""
+    """The dataset whose manifest is in the folder `path`, or is `path`. Reads the manifest and no more."""
     path = Path(path).absolute()  # not abspath, which takes `link/..` wrongly
     if path.name == MANIFEST:
         path = path.parent
     if not path.exists():
-        raise FileNotFoundError(f"{path}: no such data set")
+        raise FileNotFoundError(f"{path}: no such dataset")
     return Dataset(path, read_manifest(path))
 
 
 class Dataset(Sequence[Sample]):
     """Samples by number. Safe to use from threads, after fork and under spawn; holds no open file.
 
-    A slice is a data set of its own over the same files. Opening costs nothing per sample; the index
+    A slice is a dataset of its own over the same files. Opening costs nothing per sample; the index
     of a shard is read when the first of its samples is asked for.
     """
 
@@ -93,7 +93,7 @@ class Dataset(Sequence[Sample]):
 
     @property
     def rows(self) -> np.ndarray | None:
-        """The rows of the whole that this data set consists of; None if simply all."""
+        """The rows of the whole that this dataset consists of; None if simply all."""
         return self._rows
 
     @property
@@ -140,7 +140,7 @@ class Dataset(Sequence[Sample]):
     @overload
     def __getitem__(self, i: slice) -> Dataset: ...
     def __getitem__(self, i: int | slice) -> Sample | Dataset:
-        """Sample `i`, read from its file; a slice is a data set over those samples."""
+        """Sample `i`, read from its file; a slice is a dataset over those samples."""
         if isinstance(i, slice):
             rows = np.arange(self.manifest.samples) if self._rows is None else self._rows
             return self._take(rows[i])

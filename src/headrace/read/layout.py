@@ -1,4 +1,4 @@
-"""How the rows of a data set lie in runs, and how the bytes of a run get into memory."""
+"""How the rows of a dataset lie in runs, and how the bytes of a run get into memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens whatever a path is as a data set. The index of image files and databases is built once, kept in a cache, and
+"""Opens whatever a path is as a dataset. The index of image files and databases is built once, kept in a cache, and
 checked against them."""
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def open_dataset(
     cache: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """The samples at `path` by number: a packed or indexed data set; or image files in a folder or a listing, or a
+    """The samples at `path` by number: a packed or indexed dataset; or image files in a folder or a listing, or a
     database (LMDB, TFRecord, a tar) that is one file.
 
         dataset = open_dataset("shards/train")
         len(dataset), dataset[0].key, dataset[0]["jpg"]
 
-    A packed data set, or an indexed one, costs the reading of its manifest. The index of the others is taken from
+    A packed dataset, or an indexed one, costs the reading of its manifest. The index of the others is taken from
     `cache` (the user's unless given), or made and kept there.
     on_error: whether samples that cannot be indexed are an error, or left out of such an index.
     """

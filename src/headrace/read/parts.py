@@ -1,4 +1,4 @@
-"""One data set or several, one after the other, as a single table of rows for the loader."""
+"""One dataset or several, one after the other, as a single table of rows for the loader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from headrace.sample import is_image_field, picture_fields
 
 
 class Table:
-    """Rows of all data sets; those of data set *d* are `bounds[d]` to `bounds[d + 1]` - 1.
+    """Rows of all datasets; those of dataset *d* are `bounds[d]` to `bounds[d + 1]` - 1.
 
     `keys` is a digest of all keys in their order, and of the images that were chosen. `pictures` names the fields
     that are decoded where there are other images beside them. `kinds` counts the pictures of each kind.
@@ -69,11 +69,11 @@ class Table:
         return f"has no {dataset.image or 'image'}; its fields are {', '.join(fields)}"
 
     def list_columns(self, row: int) -> list[str]:
-        """The user's columns in the data set of a row."""
+        """The user's columns in the dataset of a row."""
         return user_columns(self._find(row)[0].read_index().schema)
 
     def _find(self, row: int) -> tuple[Dataset, int]:
-        """The data set of a row, and its number there."""
+        """The dataset of a row, and its number there."""
         number = int(np.searchsorted(self.bounds, row, side="right")) - 1
         return self._datasets[number], row - int(self.bounds[number])
 
@@ -166,7 +166,7 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
 def _join_columns(
     datasets: Sequence[Dataset], name: str, columns: list[pa.ChunkedArray]
 ) -> pa.ChunkedArray:
-    """The values of all data sets as one type, which whole numbers and floats have and text and numbers have not."""
+    """The values of all datasets as one type, which whole numbers and floats have and text and numbers have not."""
     tables = [pa.table({name: column}) for column in columns]
     try:
         return pa.concat_tables(tables, promote_options="permissive")[name]
@@ -174,7 +174,7 @@ def _join_columns(
         types = [f"{c.type} in {d.origin}" for d, c in zip(datasets, columns, strict=True)]
         raise ValueError(
             f"the values of {name!r} have no type in common: {', '.join(types)}; leave it out of fields, or pack a "
-            "data set again with values like those of the others"
+            "dataset again with values like those of the others"
         ) from None
 
 

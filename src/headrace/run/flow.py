@@ -68,7 +68,7 @@ class Flow:
     def load(path: str | os.PathLike[str], shuffle: bool = False, seed: int = 0) -> Flow:
         """The items that `save` wrote, or tensorpack: in their order or in a new one each epoch.
 
-        A folder is a packed data set, a file (or a folder with `data.mdb`) an LMDB. Of a data set that
+        A folder is a packed dataset, a file (or a folder with `data.mdb`) an LMDB. Of a dataset that
         was packed from elsewhere the items are its `Sample`s.
         """
         items = open_items(path)
@@ -350,7 +350,7 @@ class Flow:
     ) -> int:
         """Write one pass; the number of items. It exists when it is complete, or not at all.
 
-        To `x.lmdb` in tensorpack's layout, to any other path as a data set that `Loader` reads too;
+        To `x.lmdb` in tensorpack's layout, to any other path as a dataset that `Loader` reads too;
         `classes` are the names of its labels. Both are for `Flow.load`.
         """
         items, named = self._give(Pass(self.epoch)), f"saving {os.fspath(path)}"

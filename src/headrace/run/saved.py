@@ -1,4 +1,4 @@
-"""Items on disk, in one of two layouts: an LMDB of tensorpack's, or a packed data set."""
+"""Items on disk, in one of two layouts: an LMDB of tensorpack's, or a packed dataset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def open_items(path: StrPath) -> Sequence[Any]:
 def save_items(
     items: Iterable[Any], path: StrPath, shard_size: int, classes: Sequence[str] | None
 ) -> int:
-    """Writes them to `x.lmdb`, or to any other path as a data set; how many there were."""
+    """Writes them to `x.lmdb`, or to any other path as a dataset; how many there were."""
     if os.fspath(path).endswith(".lmdb"):
         return save_lmdb(items, os.fspath(path))
     return save_shards(items, path, shard_size, classes)

@@ -1,4 +1,4 @@
-"""Items in a packed data set: saved in shards as any other, and given back as they were.
+"""Items in a packed dataset: saved in shards as any other, and given back as they were.
 
 Byte strings and arrays become files: an encoded image `jpg`, `png`, ..., also where it is a 1-D
 uint8 array; other bytes `bin`; other arrays `npy`. Where there are several, each has the way to it
@@ -31,7 +31,7 @@ _TAKEN = frozenset({ITEM, "cls", "json"})
 
 
 class ShardItems(Sequence[Any]):
-    """The items of a packed data set in its order; a sample that was no item is a `Sample`."""
+    """The items of a packed dataset in its order; a sample that was no item is a `Sample`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._dataset: Dataset = open_indexed(path)
@@ -50,7 +50,7 @@ def save_shards(
     shard_size: int,
     classes: Sequence[str] | None,
 ) -> int:
-    """Packs items into a new data set, which exists when it is complete; how many there were."""
+    """Packs items into a new dataset, which exists when it is complete; how many there were."""
     samples = (make_sample(position, item) for position, item in enumerate(items))
     return pack_samples(samples, Path(path), shard_size, classes)
 

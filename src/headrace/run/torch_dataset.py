@@ -9,7 +9,7 @@ from headrace.errors import MissingExtraError
 
 
 class Passes(Protocol):
-    """A flow, as far as a data set is one."""
+    """A flow, as far as a dataset is one."""
 
     def __iter__(self) -> Iterator[Any]: ...
     def __len__(self) -> int: ...

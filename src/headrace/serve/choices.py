@@ -31,7 +31,7 @@ def choose_window(window: int | str | None, table: Table, global_batch: int) -> 
 
 
 def choose_run_bytes(columns: Columns, *, anywhere: bool, wanted: float) -> int:
-    """How long runs are, so that memory does not grow with the data set.
+    """How long runs are, so that memory does not grow with the dataset.
 
     anywhere: whether samples are needed in any order, as in a full shuffle. wanted: the share of the samples
     that an epoch may need. All of a run is in memory as long as one of its samples is needed.

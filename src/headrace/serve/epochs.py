@@ -185,7 +185,7 @@ class Epochs:
 
     @cached_property
     def _digest(self) -> str:
-        """Tells data sets apart that epochs go through in different ways: by keys, shards and sizes."""
+        """Tells datasets apart that epochs go through in different ways: by keys, shards and sizes."""
         digest = hashlib.blake2b(self.table.keys, digest_size=8)
         digest.update(np.array([part.start for part in self.table.parts]).data)
         digest.update(self.table.columns.image.size.data)

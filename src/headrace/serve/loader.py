@@ -1,4 +1,4 @@
-"""The loader: a data set, a recipe and a seed in; finished batches out, each a pure function of its step."""
+"""The loader: a dataset, a recipe and a seed in; finished batches out, each a pure function of its step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Loader:
-    """Batches of a packed data set, of tars indexed in place, or of a plain image folder.
+    """Batches of a packed dataset, of tars indexed in place, or of a plain image folder.
 
         train = Loader("shards/train", 256, shuffle=True, transform=[RandomResizedCrop(224)], seed=0)
         for epoch in range(90):
@@ -44,7 +44,7 @@ class Loader:
             for images, labels in train:      # uint8[256, 224, 224, 3], int64[256]
                 ...
 
-    A batch is a pure function of (data set, transforms, seed, epoch, step): threads and what was loaded before
+    A batch is a pure function of (dataset, transforms, seed, epoch, step): threads and what was loaded before
     have no say in it, nor ranks in the global batches of a shuffled epoch. It is a tuple of `fields`, and has
     `.valid` and `.rows` (see `Batch`). Batches are the caller's to keep. Reading and rendering go on in threads
     while a batch is in use; breaking off, an error, Ctrl-C or `close()` end them. Several iterators may be alive

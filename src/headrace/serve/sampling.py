@@ -26,14 +26,14 @@ Weights = ArrayLike | Literal["balanced"] | None
 
 @dataclass(eq=False, init=False)
 class Mixture:
-    """Several data sets as one: in each epoch of `samples`, each has its share of `weights`.
+    """Several datasets as one: in each epoch of `samples`, each has its share of `weights`.
 
         Mixture(["photos/train", "shards/train"], weights=[3, 1])
 
     They are given by their paths or as `open_dataset` opened them, such as with its on_error="skip". Without
-    `samples`, an epoch is as long as the data sets together. A share that is no whole number is rounded up in
-    some epochs and down in others. A data set is gone through whole before any of its samples comes again, over
-    the borders of epochs. Slices and filtered data sets are not taken: pack what shall be mixed as a data set of
+    `samples`, an epoch is as long as the datasets together. A share that is no whole number is rounded up in
+    some epochs and down in others. A dataset is gone through whole before any of its samples comes again, over
+    the borders of epochs. Slices and filtered datasets are not taken: pack what shall be mixed as a dataset of
     its own.
     """
 
@@ -48,14 +48,12 @@ class Mixture:
         samples: int | None = None,
     ) -> None:
         if len(datasets) != len(weights) or not datasets:
-            raise ValueError(f"{len(weights)} weights for {len(datasets)} data sets")
+            raise ValueError(f"{len(weights)} weights for {len(datasets)} datasets")
         if samples is not None and samples < 1:
             raise ValueError(f"samples is {samples}; an epoch has at least 1")
         self.datasets = tuple(map(_open_whole, datasets))
         if self.classes is None and all(dataset.classes for dataset in self.datasets):
-            _log.warning(
-                "mixed data sets have other classes: a label does not mean the same in all"
-            )
+            _log.warning("mixed datasets have other classes: a label does not mean the same in all")
         self.weights, self.samples = tuple(weights), samples
 
     def __len__(self) -> int:
@@ -64,7 +62,7 @@ class Mixture:
 
     @property
     def classes(self) -> Sequence[str] | None:
-        """Class names where all data sets have the same: see `Dataset.classes`. Else None."""
+        """Class names where all datasets have the same: see `Dataset.classes`. Else None."""
         first, *others = (dataset.classes for dataset in self.datasets)
         return first if all(classes == first for classes in others) else None
 
@@ -73,10 +71,10 @@ def _open_whole(dataset: str | os.PathLike[str] | Dataset) -> Dataset:
     if isinstance(dataset, (str, os.PathLike)):
         return open_dataset(dataset)
     if not isinstance(dataset, Dataset):
-        raise TypeError(f"a mixture takes paths and data sets, not {type(dataset).__name__}")
+        raise TypeError(f"a mixture takes paths and datasets, not {type(dataset).__name__}")
     if dataset.rows is not None:
         raise ValueError(
-            "a mixture takes whole data sets, not slices or filtered ones: pack such a part as one, "
+            "a mixture takes whole datasets, not slices or filtered ones: pack such a part as one, "
             "Flow.of(part).save(path)"
         )
     return dataset
@@ -131,7 +129,7 @@ class Sampling:
         return wanted / max(self._count, 1)
 
     def rows(self, epoch: int, runs: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """None if simply all. `runs` are those of the data sets, which mixtures keep together."""
+        """None if simply all. `runs` are those of the datasets, which mixtures keep together."""
         if isinstance(self._source, Mixture):
             return draw_mixture(
                 runs,
@@ -149,7 +147,7 @@ class Sampling:
     def _check_weights(self, weights: ArrayLike) -> NDArray[np.float64]:
         if isinstance(self._source, Mixture):
             raise ValueError(  # noqa: TRY004 - the type is fine, the weights are not
-                "weights are of the samples of one data set; a mixture has its own"
+                "weights are of the samples of one dataset; a mixture has its own"
             )
         labels = self._labels if self._subset is None else self._labels[self._subset]
         if isinstance(weights, str):
