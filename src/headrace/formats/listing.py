@@ -163,7 +163,7 @@ def _read_labels(
     if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
         return column.to_pylist(), None
     if not pa.types.is_string(column.type):
-        raise SourceError(f"{listing}: labels are {column.type}, not whole numbers or names")
+        raise SourceError(f"{listing}: labels are {column.type}, not integers or names")
     classes = list_classes(listing, column.to_pylist())
     number = {name: label for label, name in enumerate(classes)}
     return [number.get(name) for name in column.to_pylist()], classes

@@ -78,7 +78,7 @@ class Manifest:
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Writes it at one stroke: before, there is no dataset; after, there is a whole one."""
+    """Write the manifest atomically: before, there is no dataset; after, there is a complete one."""
     content = _list_entries(manifest)
     content["sha256"] = find_checksum(content)
     text = json.dumps(content, indent=1, ensure_ascii=False)

@@ -268,7 +268,7 @@ class Loader:
         """Iterate over the current epoch from its first step, or from where a loaded state stands.
 
         Position and rank are read at the first `next`: an iterator that is never advanced changes nothing. Of
-        several iterators, the first that is advanced resumes a loaded state, the others start the epoch anew.
+        several iterators, the first that is advanced resumes a loaded state, the others start at its first step.
         """
         epochs, begin = self._begin()
         plan = epochs.plan(begin)
