@@ -256,12 +256,13 @@ def test_a_pickled_loader_finds_the_rank_of_where_it_is_used(
     assert_rank(copy, 1, 2)
 
 
+@pytest.mark.parametrize("step", [0, 3])
 @pytest.mark.parametrize("pickled", [False, True])
 def test_a_state_that_was_loaded_for_other_ranks_is_refused_when_the_epoch_begins(
-    packed: Path, monkeypatch: pytest.MonkeyPatch, pickled: bool
+    packed: Path, monkeypatch: pytest.MonkeyPatch, pickled: bool, step: int
 ) -> None:
     loader = make(packed)
-    loader.load_state_dict({**loader.state_dict(), "step": 3})
+    loader.load_state_dict({**loader.state_dict(), "step": step})
     if pickled:
         loader = pickle.loads(pickle.dumps(loader))
     pretend_group(monkeypatch, 0, 2)

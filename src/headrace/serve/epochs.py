@@ -31,12 +31,14 @@ class Position(NamedTuple):
 
     lanes: those that the epoch was begun with, if it would have others here.
     world_size: how many ranks count these steps; None where no epoch was begun yet.
+    is_loaded: whether it comes from a state, whose global batch was compared for that world size.
     """
 
     epoch: int
     step: int
     lanes: int | None = None
     world_size: int | None = None
+    is_loaded: bool = False
 
     def is_start_of(self, epoch: int) -> bool:
         """Return whether it is the first step of `epoch`."""
@@ -141,7 +143,8 @@ class Epochs:
     def read_state(self, state: Mapping[str, Any]) -> Position:
         """The position of a state; ValueError if it is of another loader."""
         loaded = State.read(state)
-        position = Position(loaded.epoch, loaded.step, world_size=self.split.world_size)
+        world_size = self.split.world_size
+        position = Position(loaded.epoch, loaded.step, world_size=world_size, is_loaded=True)
         _check_equal(asdict(loaded), asdict(replace(self._state(position), lanes=loaded.lanes)))
         if loaded.epoch < 0 or not 0 <= loaded.step <= len(self):
             raise ValueError(
@@ -157,8 +160,8 @@ class Epochs:
         return position._replace(lanes=replace(self.split, lanes=loaded.lanes).lanes)
 
     def check_world(self, position: Position) -> None:
-        """Raise ValueError if a position within an epoch counts the steps of another world size."""
-        if position.step and position.world_size != self.split.world_size:
+        """Raise ValueError if a position within an epoch, or of a state, counts the steps of another world size."""
+        if (position.step or position.is_loaded) and position.world_size != self.split.world_size:
             raise ValueError(
                 f"cannot resume at step {position.step} of epoch {position.epoch}: the state was loaded for "
                 f"world_size={position.world_size}, which is {self.split.world_size} now; load it when the process "

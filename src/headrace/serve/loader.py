@@ -292,7 +292,7 @@ class Loader:
         epochs.check_world(self._next)
         if self._given is None:
             log_place(place)
-        begin = self._next._replace(world_size=place.world_size)
+        begin = self._next._replace(world_size=place.world_size, is_loaded=False)
         self._next = Position(begin.epoch, 0)
         return epochs, begin
 
