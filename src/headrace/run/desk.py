@@ -161,7 +161,7 @@ class Desk:
         if said != str(sender.here):
             raise SourceError(f"sender {name}: ended after {said} items, but {sender.here} arrived")
         log.info("sender %s has ended after %d items", name, sender.count)
-        if self._senders is None:  # what comes under its name later begins anew
+        if self._senders is None:  # a later sender of this name starts from the beginning
             self._send(sender.link, b"B")
             self._forget(name)
         else:  # kept until the pass ends: its next epoch must not come into this one
