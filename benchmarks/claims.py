@@ -1,4 +1,4 @@
-"""What the benchmarks claim: a line each in what a script prints, which run_all.py gathers into one table."""
+"""Claims of the benchmarks: scripts print a line per claim, and run_all.py collects them in one table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Claim:
 def print_claim(
     what: str, measured: float, bar: float | None, unit: str = "x", *, at_most: bool = False
 ) -> None:
-    """`unit` is `x` for a ratio, `%` for a share, else with a space in front. Without a bar it is told, not judged."""
+    """Print a claim. `unit`: `x` for a ratio, `%` for a share, else with a leading space. Without a bar it is not judged."""
     word = "told"
     if bar is not None:
         word = "held" if (measured <= bar if at_most else measured >= bar) else "missed"

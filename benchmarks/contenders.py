@@ -20,7 +20,7 @@ Batches = Iterator[int]
 
 @dataclass(frozen=True)
 class Contender:
-    """A loader: what runs it, which modules it imports, and the environment of peers.py that has them."""
+    """A loader: its function, the modules that it imports, and the environment of peers.py that has them."""
 
     run: Callable[[Path], Batches]
     modules: tuple[str, ...]
@@ -32,7 +32,7 @@ def list_photos(folder: Path) -> list[Path]:
 
 
 def repeat(loader: Any) -> Batches:
-    """Epoch after epoch; a batch is (images, labels)."""
+    """Yield the batch sizes of epoch after epoch; a batch is (images, labels)."""
     while True:
         for images, _ in loader:
             yield len(images)
@@ -40,7 +40,7 @@ def repeat(loader: Any) -> Batches:
 
 @cache
 def make_torchvision_steps() -> Callable[[Any], Any]:
-    from headrace.workbench.torchvision_side import import_torchvision
+    from torchvision_import import import_torchvision
 
     T = import_torchvision().transforms
     return T.Compose([T.RandomResizedCrop(SIZE), T.RandomHorizontalFlip(), T.PILToTensor()])
@@ -55,7 +55,7 @@ def decode_pillow(data: bytes) -> Any:
 
 
 def crop_pillow(sample: dict[str, Any]) -> tuple[Any, int]:
-    """torchvision's steps on a sample of encoded bytes."""
+    """Apply torchvision's steps to a sample of encoded bytes."""
     return make_torchvision_steps()(decode_pillow(sample["image"])), sample["label"]
 
 
@@ -74,7 +74,7 @@ def decode_simplejpeg(data: bytes) -> Any:
 
 
 def crop_opencv(pixels: Any) -> Any:
-    """RandomResizedCrop and flip of decoded pixels, as ffcv does it: cv2's INTER_AREA."""
+    """Crop and flip decoded pixels as ffcv does, with cv2's INTER_AREA."""
     import cv2
     from photos import draw_box
 
@@ -87,7 +87,7 @@ def crop_opencv(pixels: Any) -> Any:
 
 
 class Photos:
-    """A map-style dataset for torch: cropped photos, read by `read` from whatever `items` are."""
+    """A map-style dataset of cropped photos; `read` reads an item."""
 
     def __init__(self, items: list[Any], read: Callable[[Any], Any]) -> None:
         import cv2
@@ -127,12 +127,12 @@ def run_torchvision(folder: Path) -> Batches:
 
 
 def run_dataloader(decode: Callable[[bytes], Any], folder: Path) -> Batches:
-    """A plain DataLoader that decodes as ffcv does: what is left of ffcv without its format and threads."""
+    """Load with a plain DataLoader that decodes as ffcv does: ffcv without its format and threads."""
     return load_torch(Photos(list_photos(folder), lambda path: decode(path.read_bytes())))
 
 
 def run_opencv_threads(folder: Path) -> Batches:
-    """What two Python threads and OpenCV give without any loader."""
+    """Load with two Python threads and OpenCV, without any loader."""
     from concurrent.futures import ThreadPoolExecutor
 
     import cv2
@@ -168,7 +168,7 @@ def run_webdataset(folder: Path) -> Batches:
 
 
 def run_tensorpack(folder: Path) -> Batches:
-    """LMDB in order, a shuffling buffer, decoding in processes: the way its documentation recommends."""
+    """Load as its documentation recommends: LMDB in order, a shuffling buffer, decoding in processes."""
     from tensorpack import dataflow
 
     path = folder / "tensorpack.lmdb"
@@ -188,7 +188,7 @@ def run_tensorpack(folder: Path) -> Batches:
 
 
 def run_gulpio2(folder: Path) -> Batches:
-    """Its own reader and decoder (fast and inexact DCT), shuffled by a DataLoader, which it leaves to its users."""
+    """Load with its reader and decoder (fast, inexact DCT), shuffled by a DataLoader."""
     from gulpio2 import GulpDirectory
 
     import headrace
@@ -202,7 +202,7 @@ def run_gulpio2(folder: Path) -> Batches:
 
 
 def run_tensorflow(folder: Path) -> Batches:
-    """tf.data with `decode_and_crop_jpeg`, which decodes the columns of the crop only."""
+    """Load with tf.data and `decode_and_crop_jpeg`, which decodes only the columns of the crop."""
     import tensorflow as tf
 
     def load(path: Any) -> Any:
@@ -253,7 +253,7 @@ def run_dali(folder: Path) -> Batches:
 
 
 def run_spdl(folder: Path) -> Batches:
-    """SPDL moves and batches in threads; decoding is OpenCV's, since its own cannot crop at random."""
+    """Load with SPDL's threads; OpenCV decodes, since SPDL cannot crop at random."""
     import cv2
     import numpy as np
     from spdl.pipeline import PipelineBuilder
@@ -309,7 +309,7 @@ def run_streaming(folder: Path) -> Batches:
 
 
 def run_ffcv(folder: Path) -> Batches:
-    """JPEGs in its own file; its writer encodes them anew, with quality 90."""
+    """Load JPEGs from its own file; its writer encodes them again, with quality 90."""
     from ffcv.fields import IntField, RGBImageField
     from ffcv.fields.decoders import IntDecoder, RandomResizedCropRGBImageDecoder
     from ffcv.loader import Loader, OrderOption

@@ -27,10 +27,10 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torchvision_import import import_torchvision
 
 import headrace
 from headrace.torch import Loader
-from headrace.workbench.torchvision_side import import_torchvision
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar10.tar.gz"
 BATCH = 100
@@ -38,7 +38,7 @@ MEAN, STD = [0.491, 0.482, 0.447], [0.247, 0.243, 0.262]
 
 
 def unpack_cifar(folder: Path, images: int) -> Path:
-    """`train` with the first images of each class, and `test`."""
+    """Write `train` with the first images of each class, and `test`."""
     if not ARCHIVE.exists():
         sys.exit(f"needs {ARCHIVE.name} in ../shared/data")
 

@@ -1,4 +1,4 @@
-"""CPU time of a job with its workers, also of those that live on."""
+"""CPU time of a job and its workers, running or ended."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headrace.workbench.watch.monitor import read_tree_cpu
 
 
 def cpu_seconds() -> float:
-    """Of this process and those below it, also while they run, and of those that have ended.
+    """Return the CPU seconds of this process and its descendants, running or ended.
 
-    That of this process is exact; of workers that run, the system gives it in hundredths of a second.
+    They are exact for this process; for running workers the resolution is 10 ms.
     """
     here, ended = os.times(), resource.getrusage(resource.RUSAGE_CHILDREN)
     running = read_tree_cpu(os.getpid()) - (here.user + here.system)

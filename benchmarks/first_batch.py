@@ -22,8 +22,8 @@ from claims import print_claim
 from photos import unpack_photos
 
 import headrace
-from headrace.pack.index import FILE, encode_index
-from headrace.pack.manifest import (
+from headrace.store.index_schema import FILE, encode_index
+from headrace.store.manifest import (
     FileRecord,
     ShardRecord,
     read_manifest,
@@ -46,7 +46,7 @@ print(len(loader.dataset), opened - start, time.perf_counter() - start)
 
 
 def link_shard(packed: Path, shard: ShardRecord, number: int, folder: Path) -> ShardRecord:
-    """The shard once more, under another name."""
+    """Add the shard again under another name."""
     assert shard.data is not None
     assert shard.seek is not None
     index, seek, data = (f"shard-{number:06d}.{suffix}" for suffix in ("arrow", "seek", "tar"))
@@ -66,7 +66,7 @@ def link_shard(packed: Path, shard: ShardRecord, number: int, folder: Path) -> S
 
 
 def link_dataset(packed: Path, folder: Path, rows: int) -> None:
-    """A dataset of at least so many rows out of the shards of a smaller one."""
+    """Make a dataset of at least so many rows from the shards of a smaller one."""
     manifest = read_manifest(packed)
     shards: list[ShardRecord] = []
     while sum(shard.samples for shard in shards) < rows:

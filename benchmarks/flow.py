@@ -38,7 +38,7 @@ from cpu import cpu_seconds
 WORKERS = 2
 WARMUP = 400
 BATCH = 32
-BUFFER = 200  # items under way for all; tensorpack's own default
+BUFFER = 200  # items in flight for all; tensorpack's own default
 IMAGE = np.random.default_rng(0).integers(0, 255, (224, 224, 3), np.uint8)
 BIG = 10_000_000
 TOTAL: list[int] = []  # how many the flow that is being measured has
@@ -50,7 +50,7 @@ def shift(number: int) -> np.ndarray:
 
 
 def rate(items: Iterable[Any], warmup: int = WARMUP, left_out: int = WARMUP) -> Result:
-    """(items per second, CPU µs per item) between a warm-up and the end that a buffer hides."""
+    """Return items per second and CPU µs per item, without warm-up and the buffered end."""
     passed = iter(items)
     for _ in range(warmup):
         next(passed)
@@ -119,7 +119,7 @@ def run_torch_batched(items: int) -> Result:
 
 
 def run_arrays_in(items: int) -> Result:
-    """Arrays to the workers and back: twice the bytes."""
+    """Send arrays to the workers and back: twice the bytes."""
     from headrace import Flow
 
     TOTAL.append(items)
@@ -137,7 +137,7 @@ def run_tensorpack_arrays_in(items: int) -> Result:
 
 
 def run_threads(items: int) -> Result:
-    """Microseconds that a thread map adds to a function that does nothing."""
+    """Return the microseconds that a thread map adds to an empty function."""
     from headrace import Flow
 
     TOTAL.extend([10 * items] * 2)
@@ -147,7 +147,7 @@ def run_threads(items: int) -> Result:
 
 
 def run_remote(items: int) -> Result:
-    """GB/s over loopback TCP, of one sender with items of 10 MB."""
+    """Return GB/s over loopback TCP, from one sender with items of 10 MB."""
     from headrace import Flow
 
     with socket.socket() as probe:
@@ -212,7 +212,7 @@ def measure(name: str, items: int, tries: int = 3) -> Result:
 
 
 def report(results: dict[str, list[Result]], command: str) -> None:
-    """One table: medians by the clock and by CPU time, and how many times better ours is."""
+    """Print one table: medians of wall and CPU time, and the ratios to ours."""
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     print(f"{command}\n{machine}, NumPy {np.__version__}; medians of {len(results['headrace'])}\n")
     print(f"{'':42}{'':>9} {'':8}{'CPU':>9}   {'headrace is':^17}{'wanted':>8}")
@@ -244,7 +244,7 @@ def report(results: dict[str, list[Result]], command: str) -> None:
 
 
 def middle(values: list[float]) -> float:
-    """The median of those that were measured."""
+    """Return the median of the measured values."""
     measured = [value for value in values if not math.isnan(value)]
     return statistics.median(measured) if measured else math.nan
 

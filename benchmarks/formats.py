@@ -39,7 +39,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def make_layouts(source: Path, folder: Path) -> dict[str, Path]:
-    """The photos in every layout; loose files first."""
+    """Write the photos in every layout, loose files first."""
     opened = headrace.open_source(source)
     count = len(opened.names)
 
@@ -86,7 +86,7 @@ def write_tfrecord(samples: Iterator[headrace.Sample], path: Path) -> None:
 
 
 def measure_peak(path: Path, out: Path) -> float:
-    """The peak memory of a process that packs `path`, in MiB."""
+    """Return the peak memory of a process that packs `path`, in MiB."""
     command = [sys.executable, "-c", PEAK, str(path), str(out)]
     result = subprocess.run(command, check=True, capture_output=True, text=True)
     shutil.rmtree(out)

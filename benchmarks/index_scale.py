@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 from claims import print_claim
 
-from headrace.pack.index import encode_index
-from headrace.pack.manifest import FileRecord, Manifest, ShardRecord, write_manifest
+from headrace.store.index_schema import encode_index
+from headrace.store.manifest import FileRecord, Manifest, ShardRecord, write_manifest
 
 OPEN = """
 import re, sys, time

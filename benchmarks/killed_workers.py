@@ -38,12 +38,12 @@ def make_folder(root: Path) -> Path:
 
 
 def blur(image: Any) -> Any:
-    """A few milliseconds of Python."""
+    """Run Python for a few milliseconds."""
     return [image := image.rotate(7) for _ in range(40)][-1].resize((24, 24))
 
 
 def count_left() -> tuple[int, int, int, int]:
-    """Processes, threads, descriptors and names in shared memory."""
+    """Count processes, threads, descriptors and names in shared memory."""
     gc.collect()
     names = len(list(Path("/dev/shm").iterdir())) if Path("/dev/shm").is_dir() else 0
     descriptors = len(os.listdir("/proc/self/fd"))
@@ -51,7 +51,7 @@ def count_left() -> tuple[int, int, int, int]:
 
 
 def kill_once(folder: Path, moment: float, number: int) -> float:
-    """Seconds from the kill to the error."""
+    """Return the seconds from the kill to the error."""
     loader = headrace.Loader(folder, 4, transform=blur, num_workers=2)
     batches = iter(loader)
     next(batches)

@@ -28,12 +28,12 @@ import numpy as np
 from claims import print_claim
 from cpu import cpu_seconds
 from photos import unpack_photos
+from torchvision_import import import_torchvision
 
 import headrace
-from headrace.render import render_batch
+from headrace.render import RenderRequest, Target
 from headrace.serve.epochs import Position
 from headrace.transforms import RandomHorizontalFlip, RandomResizedCrop
-from headrace.workbench.torchvision_side import import_torchvision
 
 BATCH = 256
 STEPS = [RandomResizedCrop(224), RandomHorizontalFlip()]
@@ -44,12 +44,12 @@ def make_loader(path: Path, verify: bool = True) -> headrace.Loader:
 
 
 def render_alone(path: Path) -> Callable[[], int]:
-    """Renders the same epoch from bytes in memory, into memory that is kept: what the loader cannot beat."""
+    """Render the same epoch from memory into reused memory: the upper bound of the loader."""
     loader = make_loader(path)
     plan, layout, renderer = (
         loader._epochs.plan(Position(0, 0)),
         loader._epochs.layout,
-        loader._renderer(loader._epochs, 0),
+        loader._producer.make_renderer(loader, loader._epochs, 0),
     )
     runs = {
         run: layout.read_run(run, lambda size: np.empty(size, np.uint8))
@@ -59,16 +59,13 @@ def render_alone(path: Path) -> Callable[[], int]:
     batches = []
     for number, (step, drawn) in enumerate(zip(steps, renderer.draw(steps), strict=True)):
         needed = {run: runs[run] for run in np.unique(layout.runs_of(step.rows)).tolist()}
-        batches.append(renderer.prepare(number, step, drawn, needed))
+        batches.append(renderer.prepare(number, step, drawn, needed).jobs)
     out = np.empty((BATCH, 224, 224, 3), np.uint8)
 
     def run() -> int:
-        for batch in batches:
-            boxes, flips = batch.drawn.boxes, batch.drawn.flips
-            into = out[: len(boxes)]
-            render_batch(
-                batch.images, boxes, (224, 224), flips=flips, seeks=batch.seeks, out=into, threads=2
-            )
+        for jobs in batches:
+            into = out[: len(jobs.draws.boxes)]
+            RenderRequest(jobs, Target((224, 224), out=into, threads=2)).render()
         return len(layout.columns)
 
     return run
@@ -101,13 +98,13 @@ def collate(samples: list[tuple[np.ndarray, int]]) -> tuple[object, object]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a job reached in each round."""
+    """The results of a job in each round."""
 
     rates: list[float]
     costs: list[float]
 
     def compare(self, other: Figures) -> tuple[float, float]:
-        """How many times the other's rate and CPU time these are: medians of the ratios within a round."""
+        """Return the ratios of rate and CPU time to another job: medians of the ratios within a round."""
         return tuple(
             statistics.median(map(operator.truediv, ours, theirs))
             for ours, theirs in ((self.rates, other.rates), (self.costs, other.costs))
@@ -146,7 +143,7 @@ print(first, int(peak[1]) / 1024)
 
 
 def measure_alone(path: Path) -> dict[str, float]:
-    """Seconds to the first batch and peak MB of a process that only loads one epoch."""
+    """Return seconds to the first batch, and peak MB, of a process that loads one epoch."""
     output = subprocess.run(
         [sys.executable, "-c", PEAK, str(path)], check=True, capture_output=True, text=True
     ).stdout.split()
@@ -154,7 +151,7 @@ def measure_alone(path: Path) -> dict[str, float]:
 
 
 def measure_waiting(path: Path) -> float:
-    """The share of its time that a loop waits whose step takes twice as long as loading does."""
+    """Return the share of time that a loop waits if its step takes twice as long as loading."""
     loader = make_loader(path)
     for _ in loader:
         pass

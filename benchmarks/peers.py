@@ -45,17 +45,17 @@ PACKAGES = {
     "streaming": "mosaicml-streaming",
     "ffcv": "ffcv",
 }
-"""Of each environment, what pip installs."""
+"""The packages of each environment."""
 
 OURS, FOLDER, BASE = "Headrace, packed", "Headrace, image folder", "torchvision ImageFolder"
 BARS = {BASE: 8.0}
-"""How many times as fast as a contender the packed dataset should be; 1 unless said."""
+"""Required speedup of the packed dataset over a contender. Default: 1."""
 
 Figures = dict[str, float]
 
 
 def install(name: str) -> str:
-    """Makes an environment; '' or why that failed. torch stays what it is here."""
+    """Make an environment; return '' or why that failed. It shares our torch."""
     venv.create(HOMES / name, with_pip=True, clear=True)
     python = find_python(name)
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
@@ -79,7 +79,7 @@ def last_line(text: str) -> str:
 
 
 def choose_python(name: str) -> str | None:
-    """The interpreter that has all that the contender imports; None if there is none."""
+    """Return an interpreter that has all modules of the contender; None if there is none."""
     contender = CONTENDERS[name]
     homes = [find_python(contender.environment)] if contender.environment else []
     test = "import sys, importlib.util as u; sys.exit(any(u.find_spec(m) is None for m in sys.argv[1:]))"
@@ -94,7 +94,7 @@ def choose_python(name: str) -> str | None:
 
 
 def count(batches: Batches, images: int) -> Figures:
-    """Images per second and CPU milliseconds an image, over at least so many images."""
+    """Return images per second and CPU milliseconds per image, over at least so many images."""
     for _ in range(SKIPPED):
         next(batches)
     done, start, cpu = 0, time.perf_counter(), cpu_seconds()
@@ -105,7 +105,7 @@ def count(batches: Batches, images: int) -> Figures:
 
 
 def run_once(name: str, python: str, folder: Path, images: int) -> Figures | str:
-    """The figures of a session of its own, of which nothing is left afterwards; or why there are none."""
+    """Return the figures of a contender in its own session, or why there are none."""
     command = [python, __file__, "--run", name, "--folder", str(folder), "--images", str(images)]
     environment = {**os.environ, "HEADRACE_CACHE": str(folder / "cache")}
     print(f"  {name}", file=sys.stderr, flush=True)
@@ -129,7 +129,7 @@ def run_once(name: str, python: str, folder: Path, images: int) -> Figures | str
 def measure(
     folder: Path, pythons: dict[str, str], rounds: int, images: int
 ) -> tuple[dict[str, list[Figures]], dict[str, str]]:
-    """The figures of each round, and of those that failed the reason; they do not run again."""
+    """Return the figures of each round, and why contenders failed; those do not run again."""
     found: dict[str, list[Figures]] = {name: [] for name in pythons}
     failed: dict[str, str] = {}
     for _ in range(rounds):

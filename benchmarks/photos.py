@@ -1,4 +1,4 @@
-"""The real photos that the benchmarks run on, and the boxes that they are cropped to."""
+"""The photos of the benchmarks, and the boxes that they are cropped to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ARCHIVE = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet-sa
 
 
 def unpack_photos(folder: Path, repeats: int = 1) -> Path:
-    """An image folder below `folder` with the 600 photos, each `repeats` times as a file of its own."""
+    """Return an image folder below `folder` with the 600 photos, each in `repeats` files."""
     if not ARCHIVE.exists():
         sys.exit(f"needs {ARCHIVE.name} in ../shared/data")
     root = folder / "photos"
@@ -27,7 +27,11 @@ def unpack_photos(folder: Path, repeats: int = 1) -> Path:
 
 
 def draw_box(rng: Any, width: int, height: int) -> tuple[int, int, int, int]:
-    """RandomResizedCrop with torchvision's defaults, as left, top, width, height; all of it if ten tries fail."""
+    """Draw a RandomResizedCrop with torchvision's defaults; the whole image if ten tries fail.
+
+    Returns:
+        Left, top, width and height.
+    """
     for _ in range(10):
         area = width * height * rng.uniform(0.08, 1)
         ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))

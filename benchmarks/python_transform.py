@@ -18,13 +18,13 @@ from typing import Any
 
 from claims import print_claim
 from photos import unpack_photos
+from torchvision_import import import_torchvision
 
 import headrace.torch
-from headrace.workbench.torchvision_side import import_torchvision
 
 
 def posterize(image: Any) -> Any:
-    """Somebody's own function on a PIL image."""
+    """Change a PIL image as a user's function would."""
     from PIL import ImageFilter, ImageOps
 
     return ImageOps.posterize(image, 5).filter(ImageFilter.BoxBlur(1))
@@ -60,7 +60,7 @@ def make_loaders(folder: Path, transform: Any, batch: int) -> dict[str, Iterable
 
 
 def measure(loader: Iterable[Any]) -> float:
-    """Images a second over an epoch, from the first batch on, so that starting workers is left out."""
+    """Return images per second over an epoch after its first batch, without starting workers."""
     batches = iter(loader)
     next(batches)
     start = time.perf_counter()

@@ -24,7 +24,7 @@ from headrace.plan import schedule_runs
 from headrace.read.run_reader import RunReader
 from headrace.serve.epochs import Position
 from headrace.transforms import RandomResizedCrop
-from headrace.workbench.page_cache import drop_pages
+from headrace.workbench.bench.page_cache import drop_pages
 
 
 def read_runs(loader: headrace.Loader) -> None:

@@ -30,20 +30,18 @@ from claims import print_claim
 from photos import ARCHIVE, draw_box
 from PIL import Image
 
-from headrace import _core
 from headrace.render import build_seek, decode_jpeg, render_batch
 
 SIZE = (224, 224)
 SMALL = ARCHIVE.with_name("cifar10.tar.gz")
 REPEATS = 8  # of a resize
-STAGES = ("entropy decoding", "inverse DCT + colour")
 
 Contender = Callable[[], object]
 Times = dict[str, list[float]]
 
 
 def read_first(path: Path, count: int) -> list[bytes]:
-    """The first `count` images of a tar that is slow to read to its end."""
+    """Return the first `count` images of a tar."""
     if not path.exists():
         sys.exit(f"needs {path.name} in ../shared/data")
     images: list[bytes] = []
@@ -55,7 +53,7 @@ def read_first(path: Path, count: int) -> list[bytes]:
 
 
 def read_photos(path: Path, count: int) -> list[bytes]:
-    """`count` photos, taken evenly from all of a tar."""
+    """Return `count` photos, spread evenly over a tar."""
     with tarfile.open(path) as tar:
         members = [m for m in tar if m.isfile() and m.name.lower().endswith((".jpg", ".jpeg"))]
         chosen = members[:: max(1, len(members) // count)][:count]
@@ -63,7 +61,7 @@ def read_photos(path: Path, count: int) -> list[bytes]:
 
 
 class Work:
-    """The photos with what belongs to them, and every contender as a method."""
+    """The photos with their boxes and seek tables, and every contender as a method."""
 
     def __init__(self, photos: list[bytes]) -> None:
         rng = np.random.default_rng(0)
@@ -74,7 +72,6 @@ class Work:
         self.flips = rng.random(len(photos)) < 0.5
         self.crops = [self._crop(row) for row in range(len(photos))]
         self.out = np.empty((len(photos), *SIZE, 3), np.uint8)
-        self.whole = [(0, 0, *size) for size in self.sizes]
         self.small = read_first(SMALL, len(photos))
 
     def decode(self, images: list[bytes]) -> None:
@@ -96,7 +93,7 @@ class Work:
         self._render(self.photos, None, 1)
 
     def resize(self) -> None:
-        """Each crop several times: its pixels are in the cache, as after decoding."""
+        """Resize each crop several times: its pixels are in the cache, as after decoding."""
         for crop in self.crops:
             box = (0, 0, crop.shape[1], crop.shape[0])
             render_batch([crop] * REPEATS, [box] * REPEATS, SIZE, out=self.out[:REPEATS], threads=1)
@@ -122,17 +119,11 @@ class Work:
         )
         assert not status.any()
 
-    def profile(self, whole: bool) -> tuple[float, float]:
-        """Milliseconds an image of entropy decoding, and of inverse DCT + colour.
-
-        The core's clock is the wall's: it says how to divide the CPU time of the call.
-        """
-        boxes = self.whole if whole else [tuple(map(int, box)) for box in self.boxes]
-        seeks = [b""] * len(self.photos) if whole else self.seeks
-        start = time.process_time()
-        entropy, pixels = _core.profile_jpeg(self.photos, boxes, seeks)
-        ms = (time.process_time() - start) * 1e3 / len(self.photos)
-        return ms * entropy / (entropy + pixels), ms * pixels / (entropy + pixels)
+    def decode_entropy(self) -> None:
+        """All entropy-coded data and next to nothing else: the last pixel of every photo."""
+        boxes = [(width - 1, height - 1, 1, 1) for width, height in self.sizes]
+        _, status = render_batch(self.photos, boxes, (1, 1), threads=1)
+        assert not status.any()
 
     def render_simplejpeg_opencv(self) -> None:
         for row, photo in enumerate(self.photos):
@@ -155,7 +146,7 @@ class Work:
 def measure(
     contenders: dict[str, Contender], rounds: int, images: int, clock: Callable[[], float]
 ) -> Times:
-    """Milliseconds an image of every contender in every round, after one round to warm up."""
+    """Return milliseconds per image of every contender and round, after one warm-up round."""
     times: Times = {name: [] for name in contenders}
     for number in range(rounds + 1):
         for name, run in contenders.items():
@@ -180,6 +171,7 @@ def run(work: Work, rounds: int) -> dict[str, object]:
             "decode, simplejpeg": lambda: work.decode_simplejpeg(work.photos),
             "decode, small": lambda: work.decode(work.small),
             "decode, small, simplejpeg": lambda: work.decode_simplejpeg(work.small),
+            "entropy decoding, whole image": work.decode_entropy,
             "build_seek": work.build_seek,
             "crop with seek tables": work.render,
             "crop without seek tables": work.render_without_seek,
@@ -201,10 +193,6 @@ def run(work: Work, rounds: int) -> dict[str, object]:
     ms = {name: statistics.median(values) for name, values in cpu.items()}
     for name in ("resize alone", "resize alone, OpenCV INTER_AREA"):
         ms[name] /= REPEATS
-    for name, whole in (("whole image", True), ("crop with seek tables", False)):
-        stages = [work.profile(whole) for _ in range(rounds)]
-        for stage, values in zip(STAGES, zip(*stages, strict=True), strict=True):
-            ms[f"{stage}, {name}"] = statistics.median(values)
     ratios = {
         "whole image vs simplejpeg": (ratio(cpu, "decode, simplejpeg", "decode"), 1.8),
         "small image vs simplejpeg": (

@@ -1,4 +1,4 @@
-"""Runs every benchmark of this folder, one after the other, and writes what they print to docs/benchmarks.md.
+"""Runs every benchmark of this folder, one after the other, and writes what they print to docs/reference/benchmarks.md.
 
     make bench                                   # installs what they compare with, then runs this
     python benchmarks/run_all.py [--only NAME ...] [--quick] [--out FILE]
@@ -41,7 +41,7 @@ QUICK = {
     "killed_workers": "--times 5",
     "watching": "--rounds 2",
 }
-"""The benchmarks in the order of the page, from the core outwards, and how to see quickly that each works."""
+"""The benchmarks in the order of the page, and the options of a quick run."""
 
 LEFT_OUT = {"convergence": "trains twelve networks, which takes some ten minutes"}
 
@@ -60,7 +60,7 @@ PACKAGES = [
 
 
 def run_benchmark(name: str, quick: bool) -> str:
-    """The section of the page about it: what it printed, and why it failed if it did."""
+    """Return the section of a benchmark: its output, and why it failed if it did."""
     about = (HERE / f"{name}.py").read_text().split('"""')[1].strip().splitlines()[0]
     command = ["python", f"benchmarks/{name}.py", *(QUICK.get(name, "").split() if quick else [])]
     print(f"$ {' '.join(command)}", file=sys.stderr, flush=True)
@@ -93,7 +93,7 @@ def today() -> str:
 
 
 def end_session(process: subprocess.Popen[str]) -> None:
-    """Ends the benchmark and whatever it started, if they still run."""
+    """End the benchmark and its children if they still run."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -102,13 +102,13 @@ def end_session(process: subprocess.Popen[str]) -> None:
 
 
 def explain(stderr: str) -> str:
-    """The last line of a traceback, or of what a script said before it gave up."""
+    """Return the last line of a traceback or of the output."""
     lines = [line for line in stderr.strip().splitlines() if line.strip()]
     return lines[-1] if lines else "it failed without a word"
 
 
 def describe_machine() -> str:
-    from headrace.workbench.machine import read_machine
+    from headrace.workbench.bench.machine import read_machine
 
     machine = read_machine(ROOT)
     return (
@@ -118,7 +118,7 @@ def describe_machine() -> str:
 
 
 def list_versions() -> str:
-    """Of this environment, and of those in build/peers."""
+    """Return the versions in this environment and in those of build/peers."""
     found = [f"Python {platform.python_version()}"]
     for name in PACKAGES:
         try:
@@ -149,13 +149,13 @@ def write_head(quick: bool, load: float) -> str:
 
 
 def read_page(path: Path) -> tuple[str, dict[str, str]]:
-    """The head and the sections of a page from before, without the summary, which follows from them."""
+    """Return the head and the sections of an older page, without the summary."""
     head, _, *parts = path.read_text().rstrip("\n").split("\n\n## ")
     return head, dict(part.split("\n\n", 1) for part in parts)
 
 
 def write_page(head: str, sections: dict[str, str]) -> str:
-    """The page, from what was printed; nothing in it was typed by hand."""
+    """Return the page, made only from what was printed."""
     left_out = {
         name: f"Not part of `make bench`: it {reason}. `make bench BENCH='--only {name}'`"
         for name, reason in LEFT_OUT.items()
@@ -168,7 +168,7 @@ def write_page(head: str, sections: dict[str, str]) -> str:
 
 
 def summarise(sections: dict[str, str]) -> str:
-    """A table with a line for every claim, and one for every benchmark that failed."""
+    """Return a table with a line for every claim and every failed benchmark."""
     lines = ["| claim | bar | measured | | command |", "|---|---|---|---|---|"]
     for name, text in sections.items():
         command = re.search(r"^`(.+)` \(", text, re.MULTILINE)
@@ -191,7 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", choices=[*QUICK, *LEFT_OUT], metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="one round of each")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "reference" / "benchmarks.md")
     options = parser.parse_args()
     head, sections = write_head(options.quick, os.getloadavg()[0]), {}
     if options.only and options.out.exists():

@@ -23,8 +23,8 @@ import numpy as np
 from claims import print_claim
 
 from headrace.plan import EpochPlan, Shuffle, Split, plan_epoch, schedule_runs
-from headrace.plan.order import shuffle_runs
-from headrace.workbench.mixing import measure_entropy
+from headrace.plan.shuffle import shuffle_runs
+from headrace.workbench.bench.shuffle_quality import measure_entropy
 
 HEADER = """\
  window  entropy, sorted  entropy, pack  moved, mean  moved, max       held  together  plan
@@ -82,12 +82,12 @@ def parse_options() -> argparse.Namespace:
 
 
 def take_batches(plan: EpochPlan) -> np.ndarray:
-    """int64[steps, batch]: the rows of every batch."""
+    """Return the rows of every batch, as int64[steps, batch]."""
     return np.stack([plan.step(t).rows for t in range(len(plan))])
 
 
 def measure_moves(plan: EpochPlan, shuffle: Shuffle) -> np.ndarray:
-    """How far each sample of the epoch moved; a place in a lane is `lanes` places in the epoch."""
+    """Return how far each sample moved; a position in a lane is `lanes` positions in the epoch."""
     places = np.empty(len(plan.order), np.int64)
     places[shuffle_runs(plan.runs, shuffle, epoch=0)] = np.arange(len(plan.order))
     moves = abs(places[plan.order] - np.arange(len(plan.order)))
@@ -95,7 +95,7 @@ def measure_moves(plan: EpochPlan, shuffle: Shuffle) -> np.ndarray:
 
 
 def count_held(plan: EpochPlan) -> int:
-    """The most samples that the runs in memory hold in any step."""
+    """Return the largest number of samples in memory at any step."""
     schedule, held = schedule_runs(plan), np.zeros(len(plan) + 1, np.int64)
     lengths = np.diff(plan.runs)[schedule.runs]
     np.add.at(held, schedule.first, lengths)
@@ -104,7 +104,7 @@ def count_held(plan: EpochPlan) -> int:
 
 
 def compare_neighbours(batches: np.ndarray, later: np.ndarray, samples: int) -> float:
-    """Pairs that share a batch in both epochs, over what two independent permutations give."""
+    """Return the pairs that share a batch in both epochs, relative to independent permutations."""
     steps, batch = batches.shape
     step_of = np.full(samples, -1)
     step_of[later] = np.arange(steps)[:, None]

@@ -26,15 +26,14 @@ from typing import Any
 
 from claims import print_claim
 from photos import unpack_photos
-
-from headrace.workbench.torchvision_side import import_torchvision
+from torchvision_import import import_torchvision
 
 BATCH, WORKERS, SIZE = 64, 2, 224
 WARM_STEPS, LOOSE_STEPS = 4, 8
 
 
 def load_files(folder: Path) -> Any:
-    """torchvision's ImageFolder and torch's DataLoader, giving bytes."""
+    """Return a torch DataLoader over torchvision's ImageFolder that gives bytes."""
     import torch
     from torch.utils.data import DataLoader
 
@@ -72,7 +71,7 @@ def run_child(name: str, folder: Path) -> None:
 
 
 def run(name: str, folder: Path, library: Path, options: argparse.Namespace, inodes: bool) -> Any:
-    """(images/s, seeks, bytes) of an epoch on the slow disk."""
+    """Return images/s, seeks and bytes of an epoch on the slow disk."""
     state = folder / f"state-{time.monotonic_ns()}"
     environment = {
         **os.environ,

@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from photos import draw_box, unpack_photos
 from PIL import Image
+from torchvision_import import import_torchvision
 
 import headrace.torch
-from headrace.workbench.torchvision_side import import_torchvision
 
 
 def compare(
     photos: list[Any], change: Callable[[Any, int], Any], tensor: Callable[..., Any]
 ) -> str:
-    """The differences between `change` of tensors and `change` of PIL images."""
+    """Return the differences between `change` of tensors and of PIL images."""
     differences = []
     for number, photo in enumerate(photos):
         on_pil = np.asarray(tensor(change(photo, number)), np.int16)

@@ -1,4 +1,4 @@
-"""Jobs that take turns, so that whatever else the machine does disturbs all alike."""
+"""Times jobs in turns, so that other work on the machine disturbs all alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 def time_turns(
     jobs: dict[str, Callable[[], object]], rounds: int, before: Callable[[], object] = os.sync
 ) -> dict[str, float]:
-    """The median wall time of each job in seconds; `before` runs ahead of each turn, off the clock."""
+    """Return the median wall time of each job in seconds; `before` runs before each turn, untimed."""
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(rounds):
         for name, job in jobs.items():

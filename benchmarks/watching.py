@@ -76,7 +76,7 @@ def make_photos(folder: Path) -> Path:
 
 
 class Side:
-    """A program that works when it is told to, with the doctor or without."""
+    """A program that works on request, with the doctor or without."""
 
     def __init__(self, command: list[str]) -> None:
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
@@ -85,7 +85,7 @@ class Side:
         )
 
     def take_turn(self) -> tuple[float, float]:
-        """Seconds that it took, and the CPU seconds of all its processes meanwhile."""
+        """Return the seconds that it took, and the CPU seconds of all its processes."""
         before = self._read_cpu()
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write("go\n")
@@ -94,7 +94,7 @@ class Side:
         return seconds, self._read_cpu() - before
 
     def _read_cpu(self) -> float:
-        """To the nanosecond, of all processes that are alive, with threads that have ended."""
+        """Return the CPU seconds of all running processes, to the nanosecond, with ended threads."""
         total = 0.0
         for pid in list_tree(self._process.pid):
             with suppress(OSError):  # it has just ended
@@ -102,13 +102,13 @@ class Side:
         return total
 
     def close(self) -> None:
-        """Ends all of it at once: what it would still say is not needed."""
+        """Kill all its processes."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
 
 def measure(code: str, folder: Path, photos: Path, rounds: int) -> dict[str, float]:
-    """Ratios of watched to alone."""
+    """The ratios of the watched program to the other."""
     program = folder / "program.py"
     program.write_text(code + LOOP)
     command = [sys.executable, str(program), str(photos), str(STEP)]
@@ -139,7 +139,7 @@ def measure(code: str, folder: Path, photos: Path, rounds: int) -> dict[str, flo
 
 
 def bound_median(values: list[float], draws: int = 2000) -> tuple[float, float]:
-    """The 95 % interval of the median, by drawing the values anew."""
+    """Return the 95 % interval of the median (bootstrap)."""
     rng = np.random.default_rng(0)
     medians = np.median(rng.choice(values, (draws, len(values))), axis=1)
     low, high = np.percentile(medians, [2.5, 97.5])

@@ -1,4 +1,4 @@
-// The only file that knows Python: checks what comes in, releases the GIL, makes one call.
+// The only file that knows Python: it checks arguments, releases the GIL and makes one call.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -17,8 +17,8 @@
 #include "crc32c.h"
 #include "interleave.h"
 #include "jpeg.h"
+#include "kernels.h"
 #include "render.h"
-#include "simd.h"
 
 namespace nb = nanobind;
 
@@ -102,7 +102,7 @@ nb::tuple decode_jpeg(nb::handle data, std::optional<BoxTuple> box, nb::handle s
         headrace::Planar::reserve(memory, where.width, where.height, decoder.channels());
     status = decoder.decode(where, {table.data(), table.size()}, planar);
     if (status == Status::ok) headrace::interleave(planar, pixels.get(), stride);
-    memory.trim(64 << 20);  // a giant's memory is given back
+    memory.trim(64 << 20);  // frees the memory of a giant picture
   }
   if (status != Status::ok) return nb::make_tuple(int(status), nb::none());
   nb::capsule owner(pixels.get(), [](void* p) noexcept { delete[] static_cast<uint8_t*>(p); });
@@ -122,53 +122,22 @@ nb::tuple build_seek(nb::handle data) {
   return nb::make_tuple(int(status), nb::bytes(seek.data(), seek.size()));
 }
 
-// Decodes all pictures with one decoder, as a thread of the pool does, and says where the time
-// went: (nanoseconds of entropy decoding, nanoseconds from there to pixels).
-nb::tuple profile_jpeg(const nb::list& images, const nb::list& boxes, const nb::list& seeks) {
-  headrace::JpegDecoder decoder;
-  headrace::JpegStages stages;
-  decoder.measure(&stages);
-  headrace::Buffer<uint8_t> memory;
-  for (size_t i = 0; i < images.size(); ++i) {
-    const Buffer jpeg(images[i]), table(seeks[i]);
-    const auto [left, top, width, height] = nb::cast<BoxTuple>(boxes[i]);
-    if (decoder.open({jpeg.data(), jpeg.size()}) != headrace::Status::ok) continue;
-    const auto planar = headrace::Planar::reserve(memory, width, height, decoder.channels());
-    decoder.decode({left, top, width, height}, {table.data(), table.size()}, planar);
-  }
-  return nb::make_tuple(stages.entropy_ns, stages.pixels_ns);
-}
-
 void set_simd(const std::string& name) {
   if (name != "auto" && name != "portable")
     throw nb::value_error("set_simd: the name must be 'auto' or 'portable'");
   headrace::force_portable(name == "portable");
 }
 
-template <typename T, typename Shape>
-using Array = nb::ndarray<const T, Shape, nb::c_contig, nb::device::cpu>;
-template <typename T, typename Shape>
-using OptionalArray = std::optional<Array<T, Shape>>;
-using Spans = OptionalArray<int64_t, nb::shape<-1, 3>>;
-using Boxes = Array<int32_t, nb::shape<-1, 4>>;
-using Windows = OptionalArray<int32_t, nb::shape<-1, 4>>;
-using Checksums = OptionalArray<uint32_t, nb::shape<-1>>;
-using Flips = OptionalArray<bool, nb::shape<-1>>;
-template <typename T>
-using Triples = OptionalArray<T, nb::shape<-1, 3>>;
-using Table = std::optional<nb::ndarray<nb::ro, nb::shape<3, 256>, nb::c_contig, nb::device::cpu>>;
-using Batch = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
-template <typename T>
-using List = nb::ndarray<T, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
-using Codes = List<int32_t>;
+template <typename T, nb::ssize_t... Shape>
+using Array = nb::ndarray<T, nb::shape<Shape...>, nb::c_contig, nb::device::cpu>;
 
 void require(bool condition, const char* message) {
   if (!condition) throw nb::value_error(message);
 }
 
-// The checksum of each stretch of `data`, into `out`.
-void crc32c_each(nb::handle data, const List<const int64_t>& offsets,
-                 const List<const int64_t>& sizes, const List<uint32_t>& out) {
+// Writes the checksum of each stretch of `data` to `out`.
+void crc32c_each(nb::handle data, const Array<const int64_t, -1>& offsets,
+                 const Array<const int64_t, -1>& sizes, const Array<uint32_t, -1>& out) {
   const Buffer buffer(data);
   const size_t count = out.shape(0), room = buffer.size();
   require(offsets.shape(0) == count && sizes.shape(0) == count, "out: one for each stretch");
@@ -181,30 +150,20 @@ void crc32c_each(nb::handle data, const List<const int64_t>& offsets,
     out.data()[i] = headrace::crc32c(0, buffer.data() + offsets.data()[i], size_t(sizes.data()[i]));
 }
 
-template <typename T, typename Shape>
-const T* data_of(const OptionalArray<T, Shape>& array, size_t count, const char* message) {
-  require(!array || array->shape(0) == count, message);
-  return array ? array->data() : nullptr;
-}
-
-// The bytes of every sample: each in a buffer of its own, or at (number of a buffer, offset, size).
+// The bytes of every job: a list with a buffer each, or an Arena, which has a few `buffers` and
+// `spans` (number of a buffer, offset, size) in them.
 class Inputs {
  public:
-  Inputs(const nb::list& objects, const Spans& spans, size_t count) {
+  Inputs(const nb::object& source, size_t count) {
+    const bool is_list = nb::isinstance<nb::list>(source);
+    const nb::object objects = is_list ? source : nb::object(source.attr("buffers"));
     for (nb::handle object : objects) buffers_.emplace_back(object);
-    require((spans ? spans->shape(0) : buffers_.size()) == count,
-            "images and seeks: there must be one for each box");
     for (const Buffer& buffer : buffers_)
-      require(buffer.is_encoded() || (!spans && buffer.is_picture()),
+      require(buffer.is_encoded() || (is_list && buffer.is_picture()),
               "images: each must be encoded bytes, or pixels as uint8[height, width, 3]");
-    if (!spans) return;
-    for (const int64_t* span = spans->data(); parts_.size() < count; span += 3) {
-      const auto number = uint64_t(span[0]), offset = uint64_t(span[1]), size = uint64_t(span[2]);
-      require(number < buffers_.size() && offset <= buffers_[number].size() &&
-                  size <= buffers_[number].size() - offset,
-              "images and seeks: a sample lies in no buffer, or reaches outside of it");
-      parts_.push_back({buffers_[number].data() + offset, size});
-    }
+    if (!is_list) find_parts(nb::cast<Array<const int64_t, -1, 3>>(source.attr("spans"), false));
+    require((is_list ? buffers_.size() : parts_.size()) == count,
+            "images and seeks: one for each job");
   }
 
   Bytes bytes(size_t i) const { return parts_.empty() ? buffers_[i].bytes() : parts_[i]; }
@@ -213,121 +172,149 @@ class Inputs {
   }
 
  private:
+  void find_parts(const Array<const int64_t, -1, 3>& spans) {
+    for (size_t i = 0; i < spans.shape(0); ++i) {
+      const int64_t* span = spans.data() + i * 3;
+      const auto number = uint64_t(span[0]), offset = uint64_t(span[1]), size = uint64_t(span[2]);
+      require(number < buffers_.size() && offset <= buffers_[number].size() &&
+                  size <= buffers_[number].size() - offset,
+              "images and seeks: the bytes of a job lie outside the buffers");
+      parts_.push_back({buffers_[number].data() + offset, size});
+    }
+  }
+
   std::deque<Buffer> buffers_;
   std::vector<Bytes> parts_;
 };
 
-headrace::Format make_format(const Batch& out, const Table& table, bool planar, bool bicubic) {
-  require(out.shape(planar ? 1 : 3) == 3, "out: there must be three channels");
-  require(table || !planar, "planar output needs a table");
-  require(out.itemsize() == (table ? table->itemsize() : 1), "out: elements as in the table");
-  headrace::Format format;
-  format.height = int32_t(out.shape(planar ? 2 : 1));
-  format.width = int32_t(out.shape(planar ? 3 : 2));
-  format.filter = bicubic ? headrace::Filter::bicubic : headrace::Filter::bilinear;
-  format.element_size = out.itemsize();
-  format.table = table ? table->data() : nullptr;
-  format.planar = planar;
-  require(format.height > 0 && format.width > 0, "out: the pictures must not be empty");
-  return format;
-}
-
-// The samples of a batch, checked, with all that they point to.
+// A RenderRequest of headrace.render, checked, with all the memory that it points to.
 class Request {
  public:
-  Request(const nb::list& images, const Spans& image_spans, Checksums checksums,
-          const std::optional<nb::list>& seeks, const Spans& seek_spans, Boxes boxes,
-          Windows windows, Flips flips, Triples<float> jitter, Triples<uint8_t> order,
-          Triples<float> lighting, Table table, bool planar, bool bicubic, Batch out, Codes status)
-      : images_(images, image_spans, boxes.shape(0)),
-        checksums_(std::move(checksums)),
-        seeks_(seeks ? *seeks : nb::list(), seek_spans, seeks ? boxes.shape(0) : 0),
-        boxes_(std::move(boxes)),
-        windows_(std::move(windows)),
-        flips_(std::move(flips)),
-        jitter_(std::move(jitter)),
-        order_(std::move(order)),
-        lighting_(std::move(lighting)),
-        table_(std::move(table)),
-        out_(std::move(out)),
-        status_(std::move(status)),
-        format_(make_format(out_, table_, planar, bicubic)) {
-    gather(seeks.has_value());
+  explicit Request(nb::handle request) {
+    read_target(request, request.attr("target"));
+    read_jobs(request.attr("jobs"));
   }
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
   void render(int threads) const {
     const WithoutGil without_gil;
-    headrace::render_batch(samples_.data(), samples_.size(), format_, threads, pixels(), codes());
+    headrace::render(request_, threads);
   }
 
   std::unique_ptr<headrace::Job> begin(std::shared_ptr<headrace::Crew> crew) const {
-    return headrace::begin_batch(samples_.data(), samples_.size(), format_, std::move(crew),
-                                 pixels(), codes());
+    return headrace::begin_render(request_, std::move(crew));
   }
 
  private:
-  uint8_t* pixels() const { return static_cast<uint8_t*>(out_.data()); }
-  headrace::Status* codes() const {
-    static_assert(sizeof(headrace::Status) == sizeof(int32_t));
-    return reinterpret_cast<headrace::Status*>(status_.data());
+  // Returns an array of Python's, which stays alive; nothing if it is None.
+  template <typename Kind>
+  std::optional<Kind> keep(const nb::object& array) {
+    if (array.is_none()) return std::nullopt;
+    kept_.push_back(array);
+    return nb::cast<Kind>(array, false);
   }
-  void gather(bool has_seeks);
 
-  Inputs images_;
-  Checksums checksums_;
-  Inputs seeks_;
-  Boxes boxes_;
-  Windows windows_;
-  Flips flips_;
-  Triples<float> jitter_;
-  Triples<uint8_t> order_;
-  Triples<float> lighting_;
-  Table table_;
-  Batch out_;
-  Codes status_;
-  headrace::Format format_;
-  std::vector<headrace::Sample> samples_;
+  // Returns an attribute that has a row for each job; null if it is None.
+  template <typename T, nb::ssize_t... Row>
+  T* read_rows(nb::handle object, const char* name) {
+    const auto array = keep<Array<T, -1, Row...>>(object.attr(name));
+    require(!array || array->shape(0) == request_.jobs.size(), "draws: one row for each job");
+    return array ? array->data() : nullptr;
+  }
+
+  void read_target(nb::handle request, nb::handle target);
+  void read_jobs(nb::handle jobs);
+  void read_draws(nb::handle draws);
+  void read_color(nb::handle color);
+
+  headrace::RenderRequest request_;
+  std::deque<Inputs> inputs_;
+  std::vector<nb::object> kept_;
 };
 
-void Request::gather(bool has_seeks) {
-  const size_t count = boxes_.shape(0);
-  require(out_.shape(0) == count && status_.shape(0) == count, "out: one slot for each box");
-  const int32_t* window = data_of(windows_, count, "windows: a row for each box");
-  for (size_t i = 0; window && i < count; ++i)
-    require(window[i * 4] > 0 && window[i * 4 + 1] > 0, "windows: of a picture that has pixels");
-  const uint32_t* checksum = data_of(checksums_, count, "checksums: one for each box");
-  const bool* flip = data_of(flips_, count, "flips: one for each box");
-  const float* factors = data_of(jitter_, count, "jitter: a row for each box");
-  const uint8_t* orders = data_of(order_, count, "order: a row for each box");
-  const float* offsets = data_of(lighting_, count, "lighting: a row for each box");
-  require(!factors == !orders, "jitter and order go together");
-  for (size_t i = 0; orders && i < count * 3; ++i) require(orders[i] < 3, "order: 0, 1 or 2");
+void Request::read_target(nb::handle request, nb::handle target) {
+  const nb::object output = target.attr("output");
+  const auto table = keep<nb::ndarray<nb::ro, nb::shape<3, 256>, nb::c_contig, nb::device::cpu>>(
+      output.attr("table")());
+  const auto out =
+      *keep<nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>>(request.attr("out"));
+  const bool planar = nb::cast<bool>(output.attr("planar"));
+  require(out.shape(planar ? 1 : 3) == 3, "out: there must be three channels");
+  require(table || !planar, "planar output needs a table");
+  require(out.itemsize() == (table ? table->itemsize() : 1), "out: elements as in the table");
+  request_.jobs.resize(out.shape(0));
+  static_assert(sizeof(headrace::Status) == sizeof(int32_t));
+  headrace::Target& result = request_.target;
+  result.height = int32_t(out.shape(planar ? 2 : 1));
+  result.width = int32_t(out.shape(planar ? 3 : 2));
+  result.element_size = out.itemsize();
+  result.table = table ? table->data() : nullptr;
+  result.planar = planar;
+  result.out = static_cast<uint8_t*>(out.data());
+  result.status = reinterpret_cast<headrace::Status*>(read_rows<int32_t>(request, "status"));
+  require(result.height > 0 && result.width > 0, "out: the slots must not be empty");
+  const bool bicubic = nb::cast<std::string>(target.attr("resample")) == "bicubic";
+  for (headrace::RenderJob& job : request_.jobs)
+    job.filter = bicubic ? headrace::Filter::bicubic : headrace::Filter::bilinear;
+}
 
-  samples_.resize(count);
+void Request::read_jobs(nb::handle jobs) {
+  const size_t count = request_.jobs.size();
+  const Inputs& images = inputs_.emplace_back(jobs.attr("images"), count);
+  const nb::object tables = jobs.attr("seeks");
+  const Inputs* seeks = tables.is_none() ? nullptr : &inputs_.emplace_back(tables, count);
+  const auto* checksums = read_rows<const uint32_t>(jobs, "checksums");
   for (size_t i = 0; i < count; ++i) {
-    headrace::Sample& sample = samples_[i];
-    sample.image = images_.bytes(i);
-    if (const Buffer* picture = images_.picture(i)) {
-      sample.width = picture->width();
-      sample.height = picture->height();
+    headrace::RenderJob& job = request_.jobs[i];
+    job.image = images.bytes(i);
+    if (const Buffer* picture = images.picture(i)) {
+      job.width = picture->width();
+      job.height = picture->height();
     }
-    sample.checksum = checksum ? checksum + i : nullptr;
-    if (has_seeks) sample.seek = seeks_.bytes(i);
-    const int32_t* box = boxes_.data() + i * 4;
-    sample.box = {box[0], box[1], box[2], box[3]};
-    if (const int32_t* w = window ? window + i * 4 : nullptr)
-      sample.window = {w[0], w[1], w[2], w[3]};
-    sample.flip = flip && flip[i];
-    sample.jitter = factors ? factors + i * 3 : nullptr;
-    sample.order = orders ? orders + i * 3 : nullptr;
-    sample.lighting = offsets ? offsets + i * 3 : nullptr;
+    if (seeks) job.seek = seeks->bytes(i);
+    if (checksums) job.checksum = checksums + i;
+  }
+  read_draws(jobs.attr("draws"));
+}
+
+void Request::read_draws(nb::handle draws) {
+  const auto* boxes = read_rows<const int32_t, 4>(draws, "boxes");
+  const nb::object viewport = draws.attr("viewport");
+  const auto* views = viewport.is_none() ? nullptr : read_rows<const int32_t, 4>(viewport, "rows");
+  const auto* flips = read_rows<const bool>(draws, "flips");
+  require(boxes || request_.jobs.empty(), "boxes: one for each job");
+  for (size_t i = 0; i < request_.jobs.size(); ++i) {
+    headrace::RenderJob& job = request_.jobs[i];
+    const int32_t* box = boxes + i * 4;
+    job.box = {box[0], box[1], box[2], box[3]};
+    if (const int32_t* view = views ? views + i * 4 : nullptr) {
+      require(view[0] > 0 && view[1] > 0, "viewport: the resized picture must not be empty");
+      job.viewport = {view[0], view[1], view[2], view[3]};
+    }
+    job.flip = flips && flips[i];
+  }
+  if (const nb::object color = draws.attr("color"); !color.is_none()) read_color(color);
+}
+
+void Request::read_color(nb::handle color) {
+  const auto* jitter = read_rows<const float, 3>(color, "jitter");
+  const auto* order = read_rows<const uint8_t, 3>(color, "order");
+  const auto* lighting = read_rows<const float, 3>(color, "lighting");
+  require(!jitter || order, "jitter needs an order");
+  for (size_t i = 0; i < request_.jobs.size(); ++i) {
+    headrace::RenderJob& job = request_.jobs[i];
+    if (jitter) {
+      job.jitter = jitter + i * 3;
+      job.order = order + i * 3;
+      for (int k = 0; k < 3; ++k) require(job.order[k] < 3, "order: 0, 1 or 2");
+    }
+    if (lighting) job.lighting = lighting + i * 3;
   }
 }
 
-// A request that a crew works on, and that outlives it. What has not begun when it is dropped never
-// will.
+// A request that a crew works on; the request must outlive it. Dropping it cancels the jobs that
+// have not begun.
 class Rendering {
  public:
   Rendering(const Request& request, std::shared_ptr<headrace::Crew> crew)
@@ -337,7 +324,7 @@ class Rendering {
     job_.reset();
   }
 
-  // Returns how long it took the crew: the time of all threads, divided by how many they are.
+  // Waits, and returns the seconds it took the crew: the time of all threads over their number.
   double wait() {
     {
       const WithoutGil without_gil;
@@ -367,19 +354,12 @@ NB_MODULE(_core, m) {
         nb::arg("out"));
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));
-  m.def("profile_jpeg", &profile_jpeg, nb::arg("images"), nb::arg("boxes"), nb::arg("seeks"));
   m.def("build_seek", &build_seek, nb::arg("data"));
-  nb::class_<headrace::Crew>(m, "Crew").def(nb::new_(&make_crew), nb::arg("threads"));
+  nb::class_<headrace::Crew>(m, "Crew", "Threads that render requests in the background.")
+      .def(nb::new_(&make_crew), nb::arg("threads"));
   nb::class_<Rendering>(m, "Rendering").def("wait", &Rendering::wait);
   nb::class_<Request>(m, "Request")
-      .def(nb::init<const nb::list&, const Spans&, Checksums, const std::optional<nb::list>&,
-                    const Spans&, Boxes, Windows, Flips, Triples<float>, Triples<uint8_t>,
-                    Triples<float>, Table, bool, bool, Batch, Codes>(),
-           nb::arg("images"), nb::arg("image_spans").none(), nb::arg("checksums").none(),
-           nb::arg("seeks").none(), nb::arg("seek_spans").none(), nb::arg("boxes"),
-           nb::arg("windows").none(), nb::arg("flips").none(), nb::arg("jitter").none(),
-           nb::arg("order").none(), nb::arg("lighting").none(), nb::arg("table").none(),
-           nb::arg("planar"), nb::arg("bicubic"), nb::arg("out"), nb::arg("status"))
+      .def(nb::init<nb::handle>(), nb::arg("request"))
       .def("render", &Request::render, nb::arg("threads"))
       .def(
           "begin",

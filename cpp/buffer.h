@@ -2,37 +2,32 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 
 namespace headrace {
 
 template <typename T>
 class Buffer {
  public:
-  // At least `size` elements; what was there is lost when it has to grow.
+  // Returns at least `size` elements. All are zero if it had to grow, else they keep their values.
   T* reserve(size_t size) {
     if (size > capacity_) {
       const size_t capacity = size + size / 2;
-      data_.reset();  // first, so that old and new are never held together
-      capacity_ = 0;
-      data_.reset(new T[capacity]);
+      trim(0);  // first, so that old and new are never held together
+      // intentional: calloc, which gets zeroed pages from the system at no cost.
+      data_.reset(static_cast<T*>(std::calloc(capacity, sizeof(T))));
+      if (data_ == nullptr) throw std::bad_alloc();
       capacity_ = capacity;
-    }
-    return data_.get();
-  }
-  // The same, all zero when grown.
-  T* reserve_zeroed(size_t size) {
-    if (size > capacity_) {
-      reserve(size);
-      clear();
     }
     return data_.get();
   }
   void clear() {
     if (capacity_ != 0) std::memset(data_.get(), 0, capacity_ * sizeof(T));
   }
-  // Gives back what takes more than `limit` bytes.
+  // Frees the memory if it is more than `limit` bytes.
   void trim(size_t limit) {
     if (capacity_ * sizeof(T) <= limit) return;
     data_.reset();
@@ -41,7 +36,10 @@ class Buffer {
   T* data() const { return data_.get(); }
 
  private:
-  std::unique_ptr<T[]> data_;
+  struct Free {
+    void operator()(T* data) const { std::free(data); }
+  };
+  std::unique_ptr<T[], Free> data_;
   size_t capacity_ = 0;
 };
 

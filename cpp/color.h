@@ -1,4 +1,4 @@
-// Changes of colour between the resize and the batch, on `count` RGB pixels without gaps.
+// Colour operations between resize and output, in place, on `count` contiguous RGB pixels.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,11 @@
 
 namespace headrace {
 
-// Pillow's ImageEnhance, bit-identical: factors of brightness, contrast and saturation, applied in
-// the order of `order`, a permutation of 0, 1, 2. A factor of 1 changes nothing.
+// Applies the factors of brightness, contrast and saturation in the order of `order`, a permutation
+// of 0, 1, 2. Bit-identical to Pillow's ImageEnhance. A factor of 1 changes nothing.
 void jitter_color(uint8_t* pixels, size_t count, const float factors[3], const uint8_t order[3]);
 
-// Adds `offset` to each channel, rounds to the nearest (ties to even) and clips to a byte.
+// Adds `offset` to each channel, rounds to nearest (ties to even) and clips to a byte.
 void add_offset(uint8_t* pixels, size_t count, const float offset[3]);
 
 }  // namespace headrace

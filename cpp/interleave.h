@@ -1,17 +1,20 @@
-// Between planar pixels, which all work is done on, and the RGB bytes that others give and take.
+// Converts between planar pixels, which the core works on, and interleaved RGB.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
+#include "kernels.h"
 #include "pixels.h"
 
 namespace headrace {
 
-// Writes exactly width * 3 bytes of each row of `out`, rows `stride` bytes apart; grey three times.
-void interleave(const Planar& from, uint8_t* out, size_t stride);
+// Writes exactly width * 3 bytes to each row of `out`; rows are `stride` bytes apart. Greyscale is
+// repeated three times.
+inline void interleave(const Planar& from, uint8_t* out, size_t stride) {
+  kernels().interleave(from, out, stride);
+}
 
-// Fills `to`, which has three channels, from such rows.
-void deinterleave(const uint8_t* in, size_t stride, const Planar& to);
+// Fills `to`, which has three channels, from such rows. Reads nothing behind a row.
+inline void deinterleave(const uint8_t* in, size_t stride, const Planar& to) {
+  kernels().deinterleave(in, stride, to);
+}
 
 }  // namespace headrace

@@ -5,45 +5,53 @@
 #include <cstdint>
 #include <vector>
 
+#include "buffer.h"
+#include "jpeg_headers.h"
+#include "jpeg_planes.h"
+#include "jpeg_scan.h"
+#include "jpeg_seek.h"
 #include "pixels.h"
 #include "status.h"
 
 namespace headrace {
 
-// Where the time went, summed up over all pictures decoded while measuring.
-struct JpegStages {
-  int64_t entropy_ns = 0;  // bits to coefficients
-  int64_t pixels_ns = 0;   // inverse DCT, upsampling and colour
-};
-
-// Decodes one picture after another. Keeps its scratch memory, so that nothing is allocated once it
-// is warm; one instance per thread.
+// Decodes one image after another. Keeps its scratch memory, so that a warm decoder allocates
+// nothing; use one instance per thread.
 class JpegDecoder {
  public:
-  JpegDecoder();
-  ~JpegDecoder();
-  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder() = default;
+  JpegDecoder(const JpegDecoder&) = delete;  // its members point to each other
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   // Parses the headers. `jpeg` must stay valid until the last decode of it.
   Status open(Bytes jpeg);
-  int32_t width() const;
-  int32_t height() const;
-  int32_t channels() const;  // three, or one if it is grey
+  int32_t width() const { return headers_.width; }
+  int32_t height() const { return headers_.height; }
+  int32_t channels() const { return headers_.component_count; }  // 3, or 1 for greyscale
 
-  // Writes the pixels of `box` to `out`, which has its size and that many channels. `seek` may be
-  // empty; a table that does not fit the picture is ignored.
+  // Writes the pixels of `box` to `out`, which has the size of the box and channels() channels.
+  // `seek` may be empty; a table that does not belong to the image is ignored.
   Status decode(Box box, Bytes seek, const Planar& out);
 
-  // From now on adds the time of each stage to `stages`; null, the default, measures nothing.
-  void measure(JpegStages* stages);
-
  private:
-  struct State;
-  State* state_;
+  Status decode_one_scan(Box box, Region region, Bytes seek_bytes, const Planar& out);
+  Status decode_strips(Box box, Region region, bool seeking, const Planar& out);
+  Status decode_scans(Box box, Region region, const Planar& out);
+  Status decode_scan_rows(Region region);
+  void reserve(Columns columns, int32_t rows);
+  void transform_row(int32_t row, Columns columns, size_t block);
+
+  Bytes jpeg_;
+  HeaderParser parser_;
+  Headers headers_;
+  Status opened_ = Status::unsupported;
+  ScanDecoder scan_;
+  SeekTable seek_;
+  Planes planes_;
+  Buffer<int16_t> coefficients_;
 };
 
-// One pass over the entropy-coded data: the seek table of `jpeg`, in `seek` (emptied first).
+// Builds the seek table of `jpeg` in one pass over its entropy-coded data. Replaces `seek`.
 Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek);
 
 }  // namespace headrace

@@ -12,39 +12,30 @@ struct McuLayout {
   struct Block {
     const DcTable* dc;
     const AcTable* ac;
-    const Block* next;  // the first behind the last
+    const Block* next;  // behind the last block, the first
     int component;
   };
   int count = 0;
   Block blocks[kMaxBlocksPerMcu];
 };
 
-// Consecutive MCUs that can be decoded on their own, because the bit position and the DC
-// predictors before the first of them are known.
+// Consecutive MCUs that can be decoded on their own, because the bit position and the DC predictors
+// before the first MCU are known.
 struct Span {
-  uint64_t bit = 0;  // where the first MCU begins; afterwards where they end
-  uint64_t end = 0;  // where what there is for them ends
-  int32_t predictors[kMaxComponents] = {0, 0, 0};  // before; afterwards those behind the last MCU
-  int32_t skip = 0;                                // so many MCUs are decoded, but not kept,
-  int32_t keep = 0;                                // then so many are kept:
-  int16_t* coefficients = nullptr;  // [keep][blocks of an MCU][64], row-major; zero before
+  uint64_t bit = 0;  // of the first MCU; after decoding, the bit behind the last MCU
+  uint64_t end = 0;  // of the data
+  int32_t predictors[kMaxComponents] = {0, 0, 0};  // before the first MCU; after, behind the last
+  int32_t skip = 0;                                // MCUs that are decoded and discarded
+  int32_t keep = 0;                                // MCUs that are kept, behind those
+  int16_t* coefficients = nullptr;  // [keep][blocks of an MCU][64], row-major; must be zero before
 };
 
-// A block read from beyond the end is noticed only when it is complete: 64 symbols of 31 bits.
+// Reading beyond the end is noticed when a block is complete: 64 symbols of at most 31 bits.
 constexpr int kSpanPadding = 320;
 
-// Decodes all spans, several at a time in one loop, which hides the latency of each. Their bits are
-// counted from `data`, which is unstuffed; kSpanPadding readable bytes follow the end of each.
-// Status::corrupt on an impossible code, Status::truncated when a span reads beyond its end.
-Status decode_spans(const McuLayout& layout, const uint8_t* data, Span* spans, int count);
-
 struct Unstuffed {
-  size_t read = 0;     // bytes of the file used: up to a marker, or all
-  size_t written = 0;  // bytes of entropy-coded data, without the zeros stuffed behind 0xFF
+  size_t read = 0;     // bytes of the file: up to a marker or the end
+  size_t written = 0;  // bytes without the zeros stuffed behind 0xFF
 };
-
-// Copies entropy-coded data up to the next marker or the end of `data`. `out` has room for all, and
-// what lies behind the bytes written may be overwritten.
-Unstuffed unstuff(Bytes data, uint8_t* out);
 
 }  // namespace headrace

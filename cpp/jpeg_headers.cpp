@@ -12,25 +12,12 @@ const uint8_t kNaturalOrder[kBlockSize] = {
 
 namespace {
 
-constexpr int64_t kMaxPixels = 178956970;  // where Pillow speaks of a decompression bomb
+constexpr int64_t kMaxPixels = 178956970;  // beyond it Pillow warns of a decompression bomb
 constexpr int32_t kMaxSide = 65500;        // libjpeg-turbo's JPEG_MAX_DIMENSION
 
-enum Marker : uint8_t {
-  SOF0 = 0xC0,
-  SOF1 = 0xC1,
-  DHT = 0xC4,
-  SOF15 = 0xCF,
-  SOI = 0xD8,
-  EOI = 0xD9,
-  SOS = 0xDA,
-  DQT = 0xDB,
-  DRI = 0xDD,
-  APP0 = 0xE0,
-  APP2 = 0xE2,
-  APP14 = 0xEE,
-  APP15 = 0xEF,
-  COM = 0xFE,
-};
+constexpr uint8_t SOF0 = 0xC0, SOF1 = 0xC1, DHT = 0xC4, SOI = 0xD8, EOI = 0xD9, SOS = 0xDA,
+                  DQT = 0xDB, DRI = 0xDD, APP0 = 0xE0, APP2 = 0xE2, APP14 = 0xEE, APP15 = 0xEF,
+                  COM = 0xFE;
 
 int read_u16(const uint8_t* data) { return data[0] << 8 | data[1]; }
 
@@ -60,7 +47,7 @@ bool begins_with(Bytes segment, const char* name) {
   return segment.size >= length && std::memcmp(segment.data, name, length) == 0;
 }
 
-// Upsampling by a fraction is what libjpeg-turbo refuses too.
+// libjpeg-turbo too refuses to upsample by a fraction.
 bool divides_evenly(const Headers& headers) {
   for (int c = 0; c < headers.component_count; ++c) {
     const Component& component = headers.components[c];
@@ -136,7 +123,7 @@ Status HeaderParser::read_segment(uint8_t marker, Bytes segment, Headers& header
       if (segment.size != 2) return Status::corrupt;
       headers.restart_interval = read_u16(segment.data);
       return Status::ok;
-    case APP0:  // here and below, what Pillow itself finds too short is left to it
+    case APP0:  // here and below: Pillow has its own rules for segments that are too short
       if (begins_with(segment, "JFIF") && segment.size < 7) return Status::unsupported;
       if (begins_with(segment, "JFIF") && segment.data[4] == 0) {
         if (segment.size < 14) return Status::corrupt;
@@ -155,7 +142,7 @@ Status HeaderParser::read_segment(uint8_t marker, Bytes segment, Headers& header
       return Status::ok;
   }
   if ((marker >= APP0 && marker <= APP15) || marker == COM) return Status::ok;
-  return Status::unsupported;  // other kinds of frame, arithmetic coding, DNL, hierarchy
+  return Status::unsupported;  // other frame types, arithmetic coding, DNL, hierarchical
 }
 
 Status HeaderParser::read_quant(Bytes segment) {
@@ -198,7 +185,7 @@ Status HeaderParser::read_frame(Bytes segment, Headers& headers) {
     for (int other = 0; other < c; ++other)
       if (headers.components[other].id == component.id) return Status::corrupt;
   }
-  // A single component is never interleaved: its blocks come in raster order, whatever it claims.
+  // A single component is never interleaved: its blocks are in raster order, whatever its factors.
   if (headers.component_count == 1) headers.components[0].h = headers.components[0].v = 1;
   set_geometry(headers);
   return divides_evenly(headers) ? Status::ok : Status::unsupported;
@@ -217,7 +204,7 @@ Status HeaderParser::read_scan(Bytes segment, Headers& headers) {
     int c = 0;
     while (c < headers.component_count && headers.components[c].id != entry[0]) ++c;
     if (c == headers.component_count || headers.components[c].scanned) return Status::corrupt;
-    if (c < last) return Status::corrupt;  // they come in the order of the frame
+    if (c < last) return Status::corrupt;  // must be in the order of the frame
     last = c;
     Component& component = headers.components[c];
     if (component.quant_slot > 3 || !quant_defined_[component.quant_slot]) return Status::corrupt;
@@ -226,20 +213,20 @@ Status HeaderParser::read_scan(Bytes segment, Headers& headers) {
     blocks += component.h * component.v;
     scan.components[i] = {uint8_t(c), uint8_t(entry[1] >> 4), uint8_t(entry[1] & 15)};
     if (scan.components[i].dc_slot > 3 || scan.components[i].ac_slot > 3) return Status::corrupt;
-    // Frames of Motion-JPEG leave the tables out and mean the standard ones: Pillow knows them.
+    // Motion-JPEG frames omit the tables and mean the standard ones, which Pillow knows.
     if (!headers.dc[scan.components[i].dc_slot].defined ||
         !headers.ac[scan.components[i].ac_slot].defined)
       return Status::unsupported;
   }
   scan.mcu_cols = headers.mcu_cols;
   scan.mcu_rows = headers.mcu_rows;
-  if (scan.count == 1) {  // then an MCU is one block, and there are none beyond the picture
+  if (scan.count == 1) {  // then an MCU is one block, and there is no padding
     const Component& only = headers.components[scan.components[0].component];
     blocks = 1;
     scan.mcu_cols = only.block_cols;
     scan.mcu_rows = only.block_rows;
   }
-  // A block takes two bits at the least: one for its DC code, one for its end.
+  // A block has at least two bits: one for its DC code, one for its end.
   if (int64_t(scan.mcu_cols) * scan.mcu_rows * blocks > int64_t(jpeg_.size - position_) * 4)
     return Status::truncated;
   const uint8_t* spectral = segment.data + 1 + 2 * scan.count;
@@ -251,7 +238,7 @@ Status HeaderParser::read_scan(Bytes segment, Headers& headers) {
   return Status::ok;
 }
 
-// The rules of libjpeg-turbo's default_decompress_parms.
+// Follows libjpeg-turbo's default_decompress_parms.
 void HeaderParser::guess_color(Headers& headers) const {
   const auto& components = headers.components;
   if (headers.component_count == 1)

@@ -1,4 +1,4 @@
-// What the marker segments of a JPEG say: frame geometry, tables, where the scans begin.
+// Parses the marker segments of a JPEG: frame geometry, tables, where the scans begin.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace headrace {
 
 constexpr int kMaxComponents = 3;
-constexpr int kMaxBlocksPerMcu = 10;  // B.2.3 of the standard; libjpeg-turbo refuses more
+constexpr int kMaxBlocksPerMcu = 10;  // T.81, B.2.3; libjpeg-turbo refuses more
 constexpr int kBlockSize = 64;
 
 // Zigzag position to row-major position.
@@ -19,7 +19,7 @@ extern const uint8_t kNaturalOrder[kBlockSize];
 
 constexpr int32_t divide_up(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
-// A DHT table as it stands in the file: codes per length, then their symbols.
+// A table of a DHT segment: the number of codes per length, then their symbols.
 struct HuffmanSpec {
   bool defined = false;
   int symbol_count = 0;
@@ -35,7 +35,7 @@ struct Component {
   uint8_t id = 0, h = 1, v = 1, quant_slot = 0;
   bool scanned = false;
   int32_t width = 0, height = 0;            // in samples (libjpeg's downsampled size)
-  int32_t block_cols = 0, block_rows = 0;   // that hold samples of the picture
+  int32_t block_cols = 0, block_rows = 0;   // that hold samples of the image
   std::array<int16_t, kBlockSize> quant{};  // row-major; wraps to 16 bits as SIMD decoders do
 };
 
@@ -63,7 +63,7 @@ struct Headers {
   std::array<HuffmanSpec, 4> dc, ac;
   Scan scan;
 
-  // The whole picture lies in `scan`, so that MCU rows come complete, one after the other.
+  // True if `scan` has all components: then MCU rows are complete, one after the other.
   bool single_scan() const { return scan.count == component_count; }
 };
 

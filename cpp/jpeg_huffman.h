@@ -1,4 +1,4 @@
-// Huffman tables of one scan, laid out for decoding whole symbols by one look.
+// Huffman tables of one scan, laid out for the lookups of kernels/entropy.h.
 #pragma once
 
 #include <cstdint>
@@ -7,49 +7,50 @@
 
 namespace headrace {
 
-// Tables are small on purpose: they share the nearest cache with coefficients and samples.
-constexpr int kDcLookBits = 9;
-constexpr int kLookBits = 11;
+// intentional: small, since the tables share the L1 cache with coefficients and samples.
+constexpr int kDcLookupBits = 9;
+constexpr int kLookupBits = 11;
 
 struct HuffmanCodes {
-  // Codes of `length` bits, left-aligned to 16, lie below limit[length]; symbol_offset turns such
-  // a code into an index of `symbols`.
+  // Codes of `length` bits, left-aligned to 16, are less than limit[length]; such a code plus its
+  // symbol_offset is an index of `symbols` (MAXCODE, MINCODE and VALPTR of T.81, F.2.2.3).
   uint32_t limit[17];
   int32_t symbol_offset[17];
   uint8_t symbols[256];
 };
 
 struct DcEntry {
-  uint8_t length;  // of the code; 0 if it is longer than kDcLookBits
-  uint8_t size;    // how many bits of difference follow
+  uint8_t length;  // bits of the code; 0 if it is longer than kDcLookupBits
+  uint8_t size;    // bits of the difference that follow it
 };
 
 struct DcTable {
-  alignas(64) DcEntry look[1 << kDcLookBits];
-  HuffmanCodes codes;
-};
-
-// Up to two whole symbols and an end of block behind them, as far as they fit into kLookBits. A
-// symbol takes the bits of its code and of its value, and advances the zigzag index. With an end of
-// block it advances beyond the last, so that one comparison finds either. A lone symbol is followed
-// by a zero in the same place: values are stored from the last to the first.
-struct AcEntry {
-  uint8_t advance;  // of all: kEndOfBlock more with an end of block, kLongSymbol for a long symbol
-  uint8_t first_advance;      // of the first symbol; of a long one the length of its code, if known
-  int8_t first_value, value;  // of the first and of the last symbol; of a long one the symbol
-};
-
-// All that a look needs lies near one address, which saves the decoder registers.
-struct AcTable {
-  alignas(64) AcEntry look[1 << kLookBits];
-  uint8_t length[1 << kLookBits];        // bits of all that is in an entry
-  uint8_t first_length[1 << kLookBits];  // of the first symbol alone
-  uint8_t natural_order[kBlockSize];     // a copy of kNaturalOrder
+  alignas(64) DcEntry lookup[1 << kDcLookupBits];
   HuffmanCodes codes;
 };
 
 constexpr int kEndOfBlock = 128;
-constexpr int kLongSymbol = 192;  // needs a second look: too many bits, or too great a value
+constexpr int kLongSymbol = 192;
+
+// Up to two whole symbols, each a code with its value, and an end of block behind them, as far as
+// they fit into kLookupBits. `advance` is how far they move the zigzag index. An end of block adds
+// kEndOfBlock, which moves it beyond 63: one comparison finds either end. A lone symbol is followed
+// by a zero with the same index, so the second value is stored before the first.
+// A symbol with too many bits or too great a value has kLongSymbol, the length of its code (0 if
+// that is not known) as `first_advance`, and itself as `value`.
+struct AcEntry {
+  uint8_t advance, first_advance;
+  int8_t first_value, value;
+};
+
+// Everything that a lookup needs lies near one address, which saves the decoder registers.
+struct AcTable {
+  alignas(64) AcEntry lookup[1 << kLookupBits];
+  uint8_t length[1 << kLookupBits];        // bits of an entry
+  uint8_t first_length[1 << kLookupBits];  // bits of its first symbol
+  uint8_t natural_order[kBlockSize];       // a copy of kNaturalOrder
+  HuffmanCodes codes;
+};
 
 Status build_dc_table(const HuffmanSpec& spec, DcTable& table);
 Status build_ac_table(const HuffmanSpec& spec, AcTable& table);

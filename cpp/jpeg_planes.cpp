@@ -3,27 +3,32 @@
 #include <algorithm>
 #include <cstring>
 
-#include "jpeg_color.h"
+#include "kernels.h"
 
 namespace headrace {
 namespace {
 
-constexpr int kLeftPadding = 32;  // one sample is used, the rest keeps rows aligned
+constexpr int kLeftPadding = 32;  // one sample is read, the others keep rows aligned
 
 struct Range {
   int32_t first, last;
 };
 
-// The samples of one axis that the pixels [begin, begin + count) are made from.
+// The samples of one axis that the pixels [begin, begin + count) depend on.
 Range needed_samples(int32_t begin, int32_t count, int factor, bool smooth, int32_t size) {
   const int margin = smooth ? 1 : 0;
   return {std::max(begin / factor - margin, 0),
           std::min((begin + count - 1) / factor + margin, size - 1)};
 }
 
+// Each sample `factor` times.
+void replicate(const uint8_t* in, uint8_t* out, int n, int factor) {
+  for (int i = 0; i < n; ++i, out += factor) std::memset(out, in[i], size_t(factor));
+}
+
 }  // namespace
 
-// The choice of jinit_upsampler in libjpeg-turbo's jdsample.c.
+// Follows jinit_upsampler in libjpeg-turbo's jdsample.c.
 Scaling Scaling::of(const Headers& headers, const Component& component) {
   Scaling scaling;
   scaling.h_factor = headers.max_h / component.h;
@@ -74,16 +79,14 @@ void Planes::begin(const Headers& headers, Box box, Region region, int32_t strip
     plane.top = region.top * 8 * component.v;
     total += size_t(plane.stride) * size_t(plane.carried + plane.rows);
   }
-  // Zeroed once: what lies beside the samples is loaded by SIMD, but never shown.
-  uint8_t* at = samples_.reserve_zeroed(total + kRowPadding) + kLeftPadding;
+  uint8_t* at = samples_.reserve(total + kRowPadding) + kLeftPadding;
   for (int c = 0; c < headers.component_count; ++c) {
     Plane& plane = planes_[c];
     plane.samples = at + plane.stride * plane.carried;
     at += plane.stride * (plane.carried + plane.rows);
   }
   full_stride_ = box.width + 2 * 4 + 3 * kRowPadding;
-  rows_.reserve_zeroed(size_t(full_stride_) * kMaxComponents);
-  upsampler_ = &upsampler();
+  rows_.reserve(size_t(full_stride_) * kMaxComponents);
 }
 
 void Planes::move_to(int32_t top) {
@@ -107,7 +110,7 @@ uint8_t* Planes::block(int c, int32_t block_row, int32_t block_col) {
   return row(c, 8 * block_row) + 8 * block_col - planes_[c].left;
 }
 
-// Beyond the edges of the picture the filters see the outermost sample again.
+// The filters see the outermost sample again beyond the edges of the image.
 void Planes::replicate_edges(int c, int32_t y) {
   const Component& component = headers_->components[c];
   uint8_t* samples = row(c, y);
@@ -116,7 +119,7 @@ void Planes::replicate_edges(int c, int32_t y) {
   if (end <= (region_.right - region_.left) * 8 * component.h) samples[end] = samples[end - 1];
 }
 
-// The row of component c that belongs to pixel row y, at full width, from the box's left edge on.
+// Returns the row of component c for pixel row y, at full width, from the left edge of the box on.
 const uint8_t* Planes::full_row(int c, int32_t y) {
   const Component& component = headers_->components[c];
   const Plane& plane = planes_[c];
@@ -133,11 +136,11 @@ const uint8_t* Planes::full_row(int c, int32_t y) {
   if (scaling.smooth_h) replicate_edges(c, near_y);
   if (scaling.smooth_h && scaling.smooth_v) {
     replicate_edges(c, far_y);
-    upsampler_->h2v2(near, far, out, count);
+    kernels().upsample_h2v2(near, far, out, count);
   } else if (scaling.smooth_h) {
-    upsampler_->h2(near, out, count);
+    kernels().upsample_h2(near, out, count);
   } else if (scaling.smooth_v) {
-    upsampler_->v2(near, far, out, count, below ? 2 : 1);
+    kernels().upsample_v2(near, far, out, count, below ? 2 : 1);
   } else if (scaling.h_factor > 1) {
     replicate(near, out, count, scaling.h_factor);
   } else {
@@ -155,7 +158,7 @@ void Planes::write_rows(int32_t bottom, const Planar& out) {
     for (int c = 0; c < headers_->component_count; ++c) rows[c] = full_row(c, next_row_);
     uint8_t* to = out.row(next_row_ - box_.top);
     if (headers_->color == ColorSpace::ycc)
-      convert_ycc(rows, to, out.line(), box_.width);
+      kernels().convert_ycc(rows, to, out.line(), box_.width);
     else
       for (int c = 0; c < out.channels; ++c)
         std::memcpy(to + out.line() * size_t(c), rows[c], size_t(box_.width));

@@ -1,4 +1,4 @@
-// From samples to pixels: holds a strip of each component's plane and writes the finished rows.
+// Samples in, pixels out: holds a strip of each component's plane and writes complete rows.
 #pragma once
 
 #include <array>
@@ -6,19 +6,18 @@
 
 #include "buffer.h"
 #include "jpeg_headers.h"
-#include "jpeg_upsample.h"
 
 namespace headrace {
 
-// The MCUs that a box needs, with the margin that its upsampling looks at.
+// The MCUs that a box needs, including the margin that upsampling reads.
 struct Region {
   int32_t left, top, right, bottom;
 };
 
-// How libjpeg-turbo brings a component to full size.
+// How libjpeg-turbo upsamples a component.
 struct Scaling {
   int h_factor = 1, v_factor = 1;
-  bool smooth_h = false, smooth_v = false;  // else every sample is repeated
+  bool smooth_h = false, smooth_v = false;  // otherwise every sample is repeated
 
   static Scaling of(const Headers& headers, const Component& component);
 };
@@ -27,17 +26,16 @@ Region find_region(const Headers& headers, Box box);
 
 class Planes {
  public:
-  // Makes room for strips of `strip_rows` MCU rows.
+  // Reserves memory for strips of `strip_rows` MCU rows.
   void begin(const Headers& headers, Box box, Region region, int32_t strip_rows);
-  // The strip now holds the MCU rows from `top` on; the rows that still have to be written or
-  // looked at are carried over.
+  // Moves the strip to the MCU rows from `top` on; rows that are still needed are carried over.
   void move_to(int32_t top);
-  // Where the block at (row, col) of a component's whole plane goes.
+  // Returns where the block at (row, col) of a component's whole plane goes.
   uint8_t* block(int c, int32_t row, int32_t col);
   size_t stride(int c) const { return size_t(planes_[c].stride); }
-  // All MCU rows above `bottom` are there: writes the pixel rows that this completes.
+  // Writes the pixel rows that are complete now that all MCU rows above `bottom` are there.
   void write_rows(int32_t bottom, const Planar& out);
-  // Gives back more memory than `limit`, which only strips of a whole giant take.
+  // Frees the samples if they take more than `limit` bytes.
   void trim(size_t limit) { samples_.trim(limit); }
 
  private:
@@ -60,7 +58,6 @@ class Planes {
   std::array<Plane, kMaxComponents> planes_;
   Buffer<uint8_t> samples_, rows_;
   ptrdiff_t full_stride_ = 0;
-  const Upsampler* upsampler_ = nullptr;
 };
 
 }  // namespace headrace

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels.h"
+
 namespace headrace {
 
-constexpr size_t kKeptStream = 16 << 20;  // a giant's memory is given back
+constexpr size_t kKeptStream = 16 << 20;  // bytes kept from image to image
 
 Status ScanDecoder::begin(Bytes jpeg, const Headers& headers) {
   const Scan& scan = headers.scan;
@@ -49,7 +51,7 @@ Status ScanDecoder::build_tables(const Headers& headers) {
   return Status::ok;
 }
 
-// Unstuffs all of the scan and notes where its restart markers were.
+// Unstuffs the scan and notes where its restart markers were.
 void ScanDecoder::begin_sequential() {
   const int64_t mcus = int64_t(mcu_cols_) * mcu_rows_;
   const int64_t intervals =
@@ -59,7 +61,8 @@ void ScanDecoder::begin_sequential() {
   segments_.clear();
   end_ = start_;
   for (;;) {
-    const Unstuffed part = unstuff({jpeg_.data + end_, jpeg_.size - end_}, stream + written);
+    const Unstuffed part =
+        kernels().unstuff({jpeg_.data + end_, jpeg_.size - end_}, stream + written);
     segments_.push_back({written, written + part.written});
     written += part.written;
     end_ += part.read;
@@ -82,8 +85,8 @@ Status ScanDecoder::decode_mcus(int32_t skip, int32_t keep, int16_t* coefficient
   span_.keep = keep;
   span_.coefficients = coefficients;
   mcu_ += skip + keep;
-  const Status status = decode_spans(layout_, stream_.data(), &span_, 1);
-  // The data stop early: at a marker that does not belong there, or at the end of the file.
+  const Status status = kernels().decode_spans(layout_, stream_.data(), &span_, 1);
+  // The data end early: at an unexpected marker, or at the end of the file.
   return status == Status::truncated && marker_found_ ? Status::corrupt : status;
 }
 
@@ -93,7 +96,7 @@ Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficien
   const int64_t interval = restart_interval_ ? restart_interval_ : int64_t(mcu_cols_) * mcu_rows_;
   while (mcu_ < end) {
     if (restart_interval_ != 0 && (mcu_ % interval == 0 || target / interval > mcu_ / interval)) {
-      // A restart marker is an entry point: go to the last one before the target.
+      // A restart marker is an entry point: skip to the last one before the target.
       const auto segment = size_t(std::max(target, mcu_) / interval);
       if (segment >= segments_.size()) return marker_found_ ? Status::corrupt : Status::truncated;
       mcu_ = int64_t(segment) * interval;
@@ -112,9 +115,9 @@ Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficien
   return Status::ok;
 }
 
-// Queues the spans of one row: up to the last entry that it reaches, which is compared with what
-// was decoded, and the rest. They are unstuffed behind each other, so that positions can be
-// compared.
+// Adds the spans of one row: one up to the last entry that the columns reach, where the decoder
+// must agree with the table, and the rest. They are unstuffed one behind the other, so that bit
+// positions can be compared.
 bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
                           int16_t* coefficients, uint8_t*& stream) {
   const int32_t stop = table.find(columns.right - 1) + 1;
@@ -128,7 +131,7 @@ bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
     const size_t from = entry.bit / 8;
     const size_t to = has_next ? table.entries[base + end].bit / 8 : data().size;
     if (to < from) return false;
-    const Unstuffed part = unstuff({data().data + from, to - from}, stream);
+    const Unstuffed part = kernels().unstuff({data().data + from, to - from}, stream);
     if (has_next && part.read != to - from) return false;
     Span span;
     const auto begin = uint64_t(stream - stream_.data()) * 8;
@@ -146,8 +149,10 @@ bool ScanDecoder::add_row(const SeekTable& table, int32_t row, Columns columns,
       check.bit = begin + part.written * 8 + (check.entry->bit & 7);
     }
     checks_.push_back(check);
-    if (has_next && end == stop)  // the byte that the last piece shares with the next
-      stream += unstuff({data().data + to, std::min<size_t>(2, data().size - to)}, stream).written;
+    if (has_next && end == stop)  // the byte shared with the next row
+      stream += kernels()
+                    .unstuff({data().data + to, std::min<size_t>(2, data().size - to)}, stream)
+                    .written;
   }
   for (size_t i = row_span; i < spans_.size(); ++i)
     spans_[i].end = uint64_t(stream - stream_.data()) * 8;
@@ -170,7 +175,8 @@ Status ScanDecoder::decode_rows(const SeekTable& table, int32_t top, int32_t bot
       return Status::corrupt;
   }
   std::memset(stream, 0, kSpanPadding);
-  const Status status = decode_spans(layout_, stream_.data(), spans_.data(), int(spans_.size()));
+  const Status status =
+      kernels().decode_spans(layout_, stream_.data(), spans_.data(), int(spans_.size()));
   if (status != Status::ok) return status;
   for (size_t i = 0; i < spans_.size(); ++i) {
     const SeekEntry* entry = checks_[i].entry;
@@ -199,7 +205,7 @@ Status ScanDecoder::find_entries(SeekTable& table) {
   return status;
 }
 
-// Entries were counted in the unstuffed data: adds the zeros stuffed before each of them.
+// Adds the zeros stuffed before each entry: bits were counted in the unstuffed data.
 void ScanDecoder::restore_stuffing(SeekTable& table) const {
   const uint8_t *stream = stream_.data(), *at = stream;
   uint64_t stuffed = 0;

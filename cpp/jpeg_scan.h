@@ -1,4 +1,4 @@
-// One scan: finds its entropy-coded data and decodes MCU rows of it into coefficients.
+// Decodes MCU rows of one scan into coefficients.
 #pragma once
 
 #include <array>
@@ -12,19 +12,19 @@
 
 namespace headrace {
 
-// A component's part in the MCUs of a scan: h x v blocks, from `first` on.
+// A component's blocks in each MCU of a scan: h x v, from block `first` on.
 struct ScanPart {
   int component = 0, h = 1, v = 1, first = 0;
 };
 
-// The columns [left, right) of MCU rows that are wanted.
+// The MCU columns [left, right).
 struct Columns {
   int32_t left, right;
 };
 
 class ScanDecoder {
  public:
-  // Builds the tables of the scan whose header was read last.
+  // Builds the tables of the scan whose header was parsed last.
   Status begin(Bytes jpeg, const Headers& headers);
 
   int part_count() const { return part_count_; }
@@ -33,24 +33,24 @@ class ScanDecoder {
   int32_t mcu_cols() const { return mcu_cols_; }
   int32_t mcu_rows() const { return mcu_rows_; }
 
-  // Without a seek table: rows must be asked for from top to bottom.
+  // Without a seek table: rows must be decoded from top to bottom.
   void begin_sequential();
   Status decode_row(int32_t row, Columns columns, int16_t* coefficients);
-  // Where the scan's data end, known after begin_sequential().
+  // Returns where the scan's data end; valid after begin_sequential().
   size_t end() const { return end_; }
 
-  // With a seek table: any rows [top, bottom) at once. Status::corrupt or truncated may as
-  // well be the table's fault.
+  // With a seek table: decodes any rows [top, bottom). Status::corrupt or truncated can mean that
+  // the table is wrong.
   Status decode_rows(const SeekTable& table, int32_t top, int32_t bottom, Columns columns,
                      int16_t* coefficients);
 
-  // Finds the entries of a table whose step is set, of a scan that can_seek().
+  // Finds the entries of a table whose step is set. The scan must satisfy can_seek().
   Status find_entries(SeekTable& table);
 
  private:
   template <typename Table>
   struct Built {
-    HuffmanSpec spec;  // what it was built from
+    HuffmanSpec spec;  // that the table was built from
     Table table;
   };
   struct Segment {  // between two restart markers: offsets in stream_
@@ -71,20 +71,20 @@ class ScanDecoder {
   int part_count_ = 0;
   std::array<ScanPart, kMaxComponents> parts_;
   McuLayout layout_;
-  // Kept from one picture to the next: those that one program wrote often have the same tables.
+  // Kept from image to image: those written by the same program often have the same tables.
   std::array<Built<DcTable>, 4> dc_;
   std::array<Built<AcTable>, 4> ac_;
   Buffer<uint8_t> stream_;
 
-  // The sequential state.
+  // Without a seek table.
   std::vector<Segment> segments_;
   int64_t mcu_ = 0;
   Span span_;
 
-  // With a seek table: spans, and where each must end to agree with the next entry.
+  // With a seek table: spans, and the entries that they must end at.
   struct Check {
     uint64_t bit;
-    const SeekEntry* entry;  // null: nothing to compare with
+    const SeekEntry* entry;  // null if there is none
   };
   std::vector<Span> spans_;
   std::vector<Check> checks_;

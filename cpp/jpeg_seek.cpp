@@ -8,7 +8,7 @@ namespace headrace {
 namespace {
 
 constexpr size_t kChecksumBytes = 4;
-constexpr int kMaxWidth = 25;  // a field lies in four bytes, wherever in the first it begins
+constexpr int kMaxWidth = 25;  // a field spans at most four bytes, whichever bit it begins at
 
 template <typename T>
 T load(const uint8_t* data) {
@@ -21,7 +21,7 @@ void put(uint32_t value, int bytes, std::vector<uint8_t>& out) {
   for (int i = 0; i < bytes; ++i) out.push_back(uint8_t(value >> 8 * i));
 }
 
-// How many bits each number of an entry takes.
+// The number of bits of each field of an entry.
 struct Widths {
   int components;
   int distance = 0, predictors[kMaxComponents] = {0, 0, 0};
@@ -37,7 +37,7 @@ struct Widths {
   static bool is_valid(int width) { return width > 0 && width <= kMaxWidth; }
 };
 
-// The widths that all entries fit into.
+// Returns the widths that all entries fit into.
 Widths find_widths(const std::vector<SeekEntry>& entries, int components) {
   uint64_t distances = 0, magnitudes[kMaxComponents] = {0, 0, 0};
   for (size_t i = 1; i < entries.size(); ++i) {
@@ -75,7 +75,7 @@ class BitWriter {
   int count_ = 0;
 };
 
-// The checksum is readable behind the last field.
+// May read beyond the last field: the checksum follows it.
 uint32_t get_bits(const uint8_t* data, size_t at, int width) {
   return load<uint32_t>(data + at / 8) >> at % 8 & ((1u << width) - 1);
 }

@@ -1,13 +1,18 @@
-// Bytes and pixels that someone else owns.
+// Views of bytes and pixels; the caller owns the memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "buffer.h"
-#include "simd.h"
 
 namespace headrace {
+
+// Bytes that kernels may read past the end of a row, and write where they say so.
+constexpr int kRowPadding = 64;
+
+// Bytes that kernels process at a time: the length of a planar line is a multiple of it.
+constexpr size_t kLineUnit = 32;
 
 struct Bytes {
   const uint8_t* data = nullptr;
@@ -17,16 +22,16 @@ struct Bytes {
 struct Box {
   int32_t left, top, width, height;
 
-  // Not empty, and all of it inside a picture of that size.
-  bool lies_in(int32_t picture_width, int32_t picture_height) const {
-    return left >= 0 && top >= 0 && width > 0 && height > 0 && width <= picture_width - left &&
-           height <= picture_height - top;
+  // Returns true if the box is not empty and lies inside an image of that size.
+  bool lies_in(int32_t image_width, int32_t image_height) const {
+    return left >= 0 && top >= 0 && width > 0 && height > 0 && width <= image_width - left &&
+           height <= image_height - top;
   }
 };
 
-// A picture whose colours lie apart. A row is one line for each channel (red, green and blue, or
-// grey alone), one after the other. Lines are as long as whole SIMD registers, and written to their
-// end; behind the last there is room to read a line and kRowPadding bytes.
+// A planar image. A row consists of one line per channel (red, green and blue, or grey alone), one
+// after the other. Kernels write lines to their end; behind the last line they may read another one
+// and kRowPadding bytes.
 struct Planar {
   uint8_t* data = nullptr;
   int32_t width = 0, height = 0, channels = 0;
@@ -34,7 +39,7 @@ struct Planar {
   static Planar reserve(Buffer<uint8_t>& memory, int32_t width, int32_t height, int32_t channels) {
     Planar planar{nullptr, width, height, channels};
     const size_t size = planar.stride() * size_t(height) + planar.line() + kRowPadding;
-    uint8_t* data = memory.reserve(size + 63);  // lines begin where no access crosses a cache line
+    uint8_t* data = memory.reserve(size + 63);  // aligned, so that no access crosses a cache line
     planar.data = data + (-reinterpret_cast<uintptr_t>(data) & 63);
     return planar;
   }

@@ -26,10 +26,10 @@ class Pool {
     wake_.notify_all();
   }
 
-  // Returns when no thread works on the job, and none will begin to.
+  // Returns when no thread works on the job and none will begin to.
   void end(Job& job) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (helpers_.empty()) work_on(job, lock);  // the system gave no thread
+    if (helpers_.empty()) work_on(job, lock);  // no thread could be started
     idle_.wait(lock, [&] { return job.active_ == 0 && (stopping_ || job.next_ >= job.count_); });
     remove_job(job);
   }
@@ -47,7 +47,7 @@ class Pool {
   }
 
  private:
-  // False if the system has no more threads: those that are there will do.
+  // Returns false if the system has no more threads: the job then runs with those that there are.
   bool add_helper() {
     try {
       helpers_.emplace_back([this] { help(); });
@@ -57,7 +57,7 @@ class Pool {
     return true;
   }
 
-  // Crews that have jobs are given all the threads that they may use.
+  // A crew that has jobs gets all the threads that it may use.
   void add_job(Job& job) {
     Crew& crew = *job.crew_;
     if (crew.pool_ != this) {
@@ -76,18 +76,18 @@ class Pool {
   }
 
   void work_on(Job& job, std::unique_lock<std::mutex>& lock) {
-    const std::shared_ptr<Crew> crew = job.crew_;  // the job may be gone at the end
+    const std::shared_ptr<Crew> crew = job.crew_;  // the job may be destroyed meanwhile
     ++crew->active_;
     ++job.active_;
     lock.unlock();
     job.help();
     lock.lock();
     --crew->active_;
-    remove_job(job);  // nothing is left of it to begin
+    remove_job(job);  // it has no task left to begin
     if (--job.active_ == 0) idle_.notify_all();
   }
 
-  // The oldest job whose crew is not complete.
+  // Returns the oldest job whose crew may use another thread.
   Job* find_open() const {
     const auto open = std::find_if(jobs_.begin(), jobs_.end(), [](const Job* job) {
       return job->crew_->active_ < job->crew_->limit_;
@@ -102,31 +102,30 @@ class Pool {
       wake_.wait(lock, [&] { return stopping_ || (job = find_open()) != nullptr; });
       if (stopping_) return;
       work_on(*job, lock);
-      wake_.notify_one();  // this thread may go on with a job of another crew
+      wake_.notify_one();  // the crew may use another thread now
     }
   }
 
   std::mutex mutex_;
   std::condition_variable wake_, idle_;
-  std::list<Job*> jobs_;  // those of which something may be left to begin
+  std::list<Job*> jobs_;  // that may have tasks left to begin
   std::vector<std::thread> helpers_;
-  size_t wanted_ = 0;  // threads, by the crews that have jobs
+  size_t wanted_ = 0;  // threads, summed over the crews that have jobs
   bool stopping_ = false;
 };
 
 namespace {
 
-// Intentional: never deleted. A thread that the interpreter abandoned at exit may still wait for a
-// job, and the child of a fork must not touch the threads that only its parent has.
+// intentional: never deleted. A thread that the interpreter abandoned at exit may still wait for a
+// job, and the child of a fork must not touch threads that only its parent has.
 std::atomic<Pool*> the_pool{nullptr};
 
 Pool& get_pool() {
   Pool* pool = the_pool.load();
   if (pool) return *pool;
-  Pool* fresh = new Pool;
-  if (the_pool.compare_exchange_strong(pool, fresh)) return *fresh;
-  delete fresh;  // another thread was faster
-  return *pool;
+  auto fresh = std::make_unique<Pool>();
+  if (the_pool.compare_exchange_strong(pool, fresh.get())) return *fresh.release();
+  return *pool;  // another thread was faster
 }
 
 const int at_fork = pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr); });
@@ -146,7 +145,7 @@ Job::Job(std::shared_ptr<Crew> crew, size_t count, std::function<void(size_t)> t
 
 Job::~Job() {
   next_ = count_;
-  if (pool_ == the_pool.load()) pool_->end(*this);  // after a fork its threads are not here
+  if (pool_ == the_pool.load()) pool_->end(*this);  // the child of a fork does not have its threads
 }
 
 void Job::help() noexcept {
@@ -164,7 +163,7 @@ void Job::help() noexcept {
 }
 
 void Job::wait() {
-  if (pool_ != the_pool.load()) throw std::logic_error("it was begun in the parent process");
+  if (pool_ != the_pool.load()) throw std::logic_error("the job was started in the parent process");
   pool_->end(*this);
   if (error_) std::rethrow_exception(error_);
 }

@@ -9,7 +9,7 @@
 #include "buffer.h"
 #include "color.h"
 #include "crc32c.h"
-#include "elements.h"
+#include "output_elements.h"
 #include "pixels.h"
 #include "resize.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kKeptBytes = 64 << 20;
 
-// What a thread keeps from one sample to the next, so that nothing is allocated once it is warm.
+// What a thread keeps from one job to the next, so that nothing is allocated once it is warm.
 struct Workspace {
   JpegDecoder decoder;
   Resizer resizer;
@@ -26,122 +26,112 @@ struct Workspace {
 };
 
 // Opens the picture, and checks that the box lies in it.
-Status open_picture(const Sample& sample, Workspace& work) {
-  int32_t width = sample.width, height = sample.height;
+Status open_picture(const RenderJob& job, Workspace& work) {
+  int32_t width = job.width, height = job.height;
   if (width == 0) {
-    // Here and not when it was read, since then the decoder finds it in the cache.
-    if (sample.checksum && crc32c(0, sample.image.data, sample.image.size) != *sample.checksum)
+    // Checked here rather than when it is read, so that the decoder finds the bytes in the cache.
+    if (job.checksum && crc32c(0, job.image.data, job.image.size) != *job.checksum)
       return Status::changed;
-    const Status opened = work.decoder.open(sample.image);
+    const Status opened = work.decoder.open(job.image);
     if (opened != Status::ok) return opened;
     width = work.decoder.width();
     height = work.decoder.height();
   }
-  return sample.box.lies_in(width, height) ? Status::ok : Status::bad_box;
+  return job.box.lies_in(width, height) ? Status::ok : Status::bad_box;
 }
 
-// The pixels under the box.
-Status load_box(const Sample& sample, const Box& box, Workspace& work, Source& pixels) {
-  if (sample.width == 0) {
+// Finds or decodes the pixels under `box`.
+Status load_box(const RenderJob& job, const Box& box, Workspace& work, Source& pixels) {
+  if (job.width == 0) {
     pixels.planar = Planar::reserve(work.decoded, box.width, box.height, work.decoder.channels());
-    return work.decoder.decode(box, sample.seek, pixels.planar);
+    return work.decoder.decode(box, job.seek, pixels.planar);
   }
   pixels.planar = {nullptr, box.width, box.height, 3};
-  pixels.stride = size_t(sample.width) * 3;
-  pixels.rgb = sample.image.data + size_t(box.top) * pixels.stride + size_t(box.left) * 3;
+  pixels.stride = size_t(job.width) * 3;
+  pixels.rgb = job.image.data + size_t(box.top) * pixels.stride + size_t(box.left) * 3;
   return Status::ok;
 }
 
-// The part of a line of `full` pixels that `count` pixels from `begin` on show.
+// Returns the part of a line of `full` pixels that `count` pixels from `begin` on show.
 Range visible(int32_t begin, int32_t count, int32_t full) {
   const int64_t end = std::min<int64_t>(int64_t(begin) + count, full);
   const int32_t from = std::max(begin, 0);
   return {from, std::max(from, int32_t(end))};
 }
 
-// Fills `out` with the window of the picture; decodes only what that takes.
-Status render_window(const Sample& sample, const Format& format, Workspace& work, uint8_t* out) {
-  const Window& window = sample.window;
+// Fills `out` with what the viewport shows, and decodes only the pixels that this takes.
+Status render_viewport(const RenderJob& job, const Target& target, Workspace& work, uint8_t* out) {
+  const Viewport& view = job.viewport;
   const Extent full =
-      window.width > 0 ? Extent{window.width, window.height} : Extent{format.width, format.height};
-  const Range columns = visible(window.left, format.width, full.width);
-  const Range rows = visible(window.top, format.height, full.height);
-  const size_t stride = size_t(format.width) * 3;
-  if (columns.size() < format.width || rows.size() < format.height)
-    std::memset(out, 0, stride * size_t(format.height));
+      view.width > 0 ? Extent{view.width, view.height} : Extent{target.width, target.height};
+  const Range columns = visible(view.left, target.width, full.width);
+  const Range rows = visible(view.top, target.height, full.height);
+  const size_t stride = size_t(target.width) * 3;
+  if (columns.size() < target.width || rows.size() < target.height)
+    std::memset(out, 0, stride * size_t(target.height));
   if (columns.size() == 0 || rows.size() == 0) return Status::ok;
 
-  const Box& box = sample.box;
-  Box part = work.resizer.prepare({box.width, box.height}, full, columns, rows, format.filter,
-                                  sample.flip);
+  const Box& box = job.box;
+  Box part =
+      work.resizer.prepare({box.width, box.height}, full, columns, rows, job.filter, job.flip);
   part.left += box.left;
   part.top += box.top;
   Source pixels;
-  const Status loaded = load_box(sample, part, work, pixels);
+  const Status loaded = load_box(job, part, work, pixels);
   if (loaded != Status::ok) return loaded;
-  const int32_t left = columns.begin - window.left, top = rows.begin - window.top;
-  const int32_t x = sample.flip ? format.width - left - columns.size() : left;
+  const int32_t left = columns.begin - view.left, top = rows.begin - view.top;
+  const int32_t x = job.flip ? target.width - left - columns.size() : left;
   work.resizer.resize(pixels, out + size_t(top) * stride + size_t(x) * 3, stride);
   return Status::ok;
 }
 
-Status render_sample(const Sample& sample, const Format& format, Workspace& work, uint8_t* out) {
-  const Status opened = open_picture(sample, work);
+Status render_job(const RenderJob& job, const Target& target, Workspace& work, uint8_t* slot) {
+  const Status opened = open_picture(job, work);
   if (opened != Status::ok) return opened;
-  const size_t count = size_t(format.width) * size_t(format.height);
-  uint8_t* resized = format.table ? work.resized.reserve(count * 3) : out;
-  const Status rendered = render_window(sample, format, work, resized);
+  const size_t count = target.pixels();
+  uint8_t* resized = target.table ? work.resized.reserve(count * 3) : slot;
+  const Status rendered = render_viewport(job, target, work, resized);
   if (rendered != Status::ok) return rendered;
-  if (sample.jitter) jitter_color(resized, count, sample.jitter, sample.order);
-  if (sample.lighting) add_offset(resized, count, sample.lighting);
-  if (format.table) look_up(resized, count, format.table, format.element_size, format.planar, out);
+  if (job.jitter) jitter_color(resized, count, job.jitter, job.order);
+  if (job.lighting) add_offset(resized, count, job.lighting);
+  if (target.table) look_up(resized, count, target.table, target.element_size, target.planar, slot);
   return Status::ok;
 }
 
-// The largest first: then all threads come to their end at about the same time.
-std::vector<uint32_t> sort_by_work(const Sample* samples, size_t count) {
-  const auto area = [&](uint32_t i) {
-    return int64_t(samples[i].box.width) * samples[i].box.height;
-  };
-  std::vector<uint32_t> order(count);
+// Returns the numbers of the jobs, the largest first: so all threads finish at about the same time.
+std::vector<uint32_t> sort_by_work(const std::vector<RenderJob>& jobs) {
+  const auto area = [&](uint32_t i) { return int64_t(jobs[i].box.width) * jobs[i].box.height; };
+  std::vector<uint32_t> order(jobs.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return area(a) > area(b); });
   return order;
 }
 
-// What is to be done for each sample of a batch, in turn.
+// Renders the job whose turn it is.
 struct RenderTurn {
-  const Sample* samples;
-  std::vector<uint32_t> order;
-  Format format;
-  uint8_t* out;
-  Status* status;
+  const RenderRequest& request;
+  std::vector<uint32_t> order = sort_by_work(request.jobs);
 
   void operator()(size_t turn) const {
     static thread_local Workspace work;
-    const size_t size = size_t(format.width) * size_t(format.height) * 3 * format.element_size;
-    const size_t i = order[turn];
-    uint8_t* slot = out + i * size;
-    status[i] = render_sample(samples[i], format, work, slot);
-    if (status[i] != Status::ok) std::memset(slot, 0, size);
-    work.decoded.trim(kKeptBytes);  // a giant's memory is given back
+    const Target& target = request.target;
+    const size_t i = order[turn], size = target.slot_size();
+    uint8_t* slot = target.out + i * size;
+    target.status[i] = render_job(request.jobs[i], target, work, slot);
+    if (target.status[i] != Status::ok) std::memset(slot, 0, size);
+    work.decoded.trim(kKeptBytes);  // frees the memory of a giant picture
     work.resized.trim(kKeptBytes);
   }
 };
 
 }  // namespace
 
-void render_batch(const Sample* samples, size_t count, const Format& format, int threads,
-                  uint8_t* out, Status* status) {
-  run_parallel(count, threads,
-               RenderTurn{samples, sort_by_work(samples, count), format, out, status});
+void render(const RenderRequest& request, int threads) {
+  run_parallel(request.jobs.size(), threads, RenderTurn{request});
 }
 
-std::unique_ptr<Job> begin_batch(const Sample* samples, size_t count, const Format& format,
-                                 std::shared_ptr<Crew> crew, uint8_t* out, Status* status) {
-  return std::make_unique<Job>(
-      std::move(crew), count,
-      RenderTurn{samples, sort_by_work(samples, count), format, out, status});
+std::unique_ptr<Job> begin_render(const RenderRequest& request, std::shared_ptr<Crew> crew) {
+  return std::make_unique<Job>(std::move(crew), request.jobs.size(), RenderTurn{request});
 }
 
 }  // namespace headrace

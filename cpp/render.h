@@ -1,9 +1,10 @@
-// One call, one batch: bytes and boxes in, finished pixels in place out.
+// One call renders one batch: jobs in, finished pixels in the caller's memory out.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "jpeg.h"
 #include "pool.h"
@@ -12,44 +13,56 @@
 
 namespace headrace {
 
-// Which part of a resized picture is wanted: the box is resized to `width` x `height`, of which the
-// part from (`left`, `top`) on is taken, black where that reaches outside. All of it if zero.
-struct Window {
+// The part of a resized picture that is rendered: the box is resized to `width` x `height`, and the
+// slot shows what lies from (`left`, `top`) on, black outside the picture. All zero: the whole
+// picture.
+struct Viewport {
   int32_t width = 0, height = 0, left = 0, top = 0;
 };
 
-// One picture of a batch. The pointers to three values each are null where nothing is to be done.
-struct Sample {
+// These bytes, this geometry, these pixel operations. Several jobs may share their bytes. A null
+// pointer to three values means that the operation is left out.
+struct RenderJob {
   Bytes image;                         // a JPEG; or RGB pixels without gaps, if they have a size:
   int32_t width = 0, height = 0;       // zero for a JPEG
-  const uint32_t* checksum = nullptr;  // the CRC-32C that a JPEG must have, if it is to be checked
+  const uint32_t* checksum = nullptr;  // the CRC-32C that a JPEG must have; null: not checked
   Bytes seek;                          // may be empty
+
   Box box{};
-  Window window{};
+  Viewport viewport{};
   bool flip = false;
+  Filter filter = Filter::bilinear;
+
   const float* jitter = nullptr;    // factors of brightness, contrast and saturation
-  const uint8_t* order = nullptr;   // in which order; given with `jitter`
+  const uint8_t* order = nullptr;   // the order in which they apply; given with `jitter`
   const float* lighting = nullptr;  // added to red, green and blue
 };
 
-// What every picture of a batch becomes: `width` x `height` pixels of three elements, one picture
-// after the other in `out`.
-struct Format {
+// What all jobs are rendered into: job i fills slot i of `out`, `width` x `height` pixels of three
+// elements, and `status[i]`.
+struct Target {
   int32_t width = 0, height = 0;
-  Filter filter = Filter::bilinear;
   size_t element_size = 1;
-  const void* table =
-      nullptr;          // 3 x 256 elements, one for each byte; null leaves bytes as they are
-  bool planar = false;  // needs a table
+  const void* table = nullptr;  // 3 x 256 elements, one for each byte; null keeps bytes
+  bool planar = false;          // needs a table
+  uint8_t* out = nullptr;
+  Status* status = nullptr;
+
+  size_t pixels() const { return size_t(width) * size_t(height); }
+  size_t slot_size() const { return pixels() * 3 * element_size; }
 };
 
-// Renders `count` samples with at most `threads` threads. The result does not depend on them. A
-// sample that cannot be rendered becomes zeros, and its status says why. Throws std::bad_alloc.
-void render_batch(const Sample* samples, size_t count, const Format& format, int threads,
-                  uint8_t* out, Status* status);
+// One batch. It must not change while it is rendered, nor anything that it points to.
+struct RenderRequest {
+  std::vector<RenderJob> jobs;
+  Target target;
+};
 
-// The same in the background. All that it is given must stay as it is until the job is done.
-std::unique_ptr<Job> begin_batch(const Sample* samples, size_t count, const Format& format,
-                                 std::shared_ptr<Crew> crew, uint8_t* out, Status* status);
+// Renders with at most `threads` threads; the result does not depend on them. A job that fails
+// leaves zeros in its slot, and its status says why. Throws std::bad_alloc.
+void render(const RenderRequest& request, int threads);
+
+// Does the same in the background.
+std::unique_ptr<Job> begin_render(const RenderRequest& request, std::shared_ptr<Crew> crew);
 
 }  // namespace headrace

@@ -7,11 +7,11 @@
 namespace headrace {
 namespace {
 
-// Rows that go through the horizontal pass together: they share the loads of the weights, and are
-// as many lines as it can do at once, or a multiple.
+// Rows that go through the horizontal pass together, so that they share the loads of the weights.
+// Their lines are a multiple of the 16 that columns_far() takes at a time.
 constexpr int32_t kRowGroup = 16;
 
-// The order of the passes shows in the last bit, since the rows between them are rounded to bytes.
+// The order of the passes affects the last bit, because the rows between them are rounded to bytes.
 // This is the order of Pillow 13; up to Pillow 12.1, columns always came first.
 bool rows_come_first(Extent in, Extent out) {
   const int64_t lost_rows = in.height - out.height;
@@ -21,8 +21,8 @@ bool rows_come_first(Extent in, Extent out) {
 
 }  // namespace
 
-// A pass over an axis that keeps its size changes nothing: its weights are 1 and 0. So both are
-// done unless neither is needed.
+// A pass over an axis that keeps its size changes nothing, since its weights are 1 and 0. So both
+// passes are done unless neither is needed.
 Box Resizer::prepare(Extent in, Extent full, Range columns, Range rows, Filter filter, bool flip) {
   unchanged_ = in.width == full.width && in.height == full.height && !flip;
   rows_first_ = rows_come_first(in, full);
@@ -56,20 +56,20 @@ Planar Resizer::load_rows(const Source& source, int32_t y, int32_t count) {
   return loaded;
 }
 
-// Output row `y` of the vertical pass over the source, of which row i may stand for row i + height.
+// Makes output row `y` of the vertical pass. The source is a ring: row i is also row i + height.
 void Resizer::resample_row(const Source& source, int32_t y, uint8_t* out) {
   const int32_t* weights = rows_.weights_of(y);
   const int32_t height = source.planar.height;
-  int32_t at = rows_.first[y] % height;  // once: a division takes as long as a pair
-  window_.clear();
+  int32_t at = rows_.first[y] % height;  // once: a division costs as much as a pair
+  support_.clear();
   for (int32_t left = rows_.size[y]; left > 0; left -= 2, weights += 2) {
     const int32_t next = at + 1 < height ? at + 1 : 0;
-    window_.push_back({{source.row(at), source.row(left > 1 ? next : at)},
-                       {weights[0], weights[1]},
-                       split_weights(weights)});
+    support_.push_back(
+        {{source.row(at), source.row(left > 1 ? next : at)}, split_weights(weights)});
     at = next + 1 < height ? next + 1 : 0;
   }
-  resample_rows(window_.data(), int32_t(window_.size()), out, source.row_bytes());
+  const size_t pairs = support_.size();
+  kernels().rows[pairs < 4 ? pairs : 0](support_.data(), int32_t(pairs), out, source.row_bytes());
 }
 
 void Resizer::resize_rows_first(const Source& source, uint8_t* out, size_t stride) {
@@ -88,7 +88,7 @@ void Resizer::resize_rows_first(const Source& source, uint8_t* out, size_t strid
   }
 }
 
-// Keeps only the rows in between that an output row needs, in a ring that fits the nearest cache.
+// Keeps only the rows between the passes that an output row needs, in a ring that fits the cache.
 void Resizer::resize_columns_first(const Source& source, uint8_t* out, size_t stride) {
   const int32_t ring = (rows_.most + 2 * kRowGroup - 2) / kRowGroup * kRowGroup;
   const int32_t height = source.planar.height, channels = source.planar.channels;

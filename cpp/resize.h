@@ -7,8 +7,8 @@
 
 #include "buffer.h"
 #include "pixels.h"
-#include "resize_kernels.h"
 #include "resize_taps.h"
+#include "resize_weights.h"
 
 namespace headrace {
 
@@ -16,10 +16,10 @@ struct Extent {
   int32_t width, height;
 };
 
-// Pixels to resize: planar, or RGB if that is given, in rows `stride` bytes apart. Nothing is read
-// behind a row of RGB; it is taken apart a few rows at a time, while they are in the cache.
+// Pixels to resize: planar, or interleaved RGB in rows `stride` bytes apart. Nothing is read behind
+// a row of RGB; a few rows at a time are converted to planar, while they are in the cache.
 struct Source {
-  Planar planar;  // RGB has its size alone
+  Planar planar;  // without data if `rgb` is set
   const uint8_t* rgb = nullptr;
   size_t stride = 0;
 
@@ -27,15 +27,15 @@ struct Source {
   size_t row_bytes() const { return rgb ? size_t(planar.width) * 3 : planar.stride(); }
 };
 
-// Resizes one picture after another. Keeps its scratch memory, so that nothing is allocated once it
-// is warm; one instance per thread.
+// Resizes one image after another. Keeps its scratch memory, so that a warm resizer allocates
+// nothing; use one instance per thread.
 class Resizer {
  public:
-  // Prepares to make the part `columns` x `rows` of a picture that is resized from `in` to `full`,
-  // mirrored if `flip`. The box of the source that it takes; all sizes are at least 1.
+  // Prepares the part `columns` x `rows` of an image that is resized from `in` to `full`, mirrored
+  // if `flip`. Returns the box of the source that the part depends on. All sizes are at least 1.
   Box prepare(Extent in, Extent full, Range columns, Range rows, Filter filter, bool flip);
 
-  // Makes that part from the pixels under that box: RGB, rows `stride` bytes apart.
+  // Writes that part as RGB, in rows `stride` bytes apart, from the pixels in that box.
   void resize(const Source& source, uint8_t* out, size_t stride);
 
  private:
@@ -47,8 +47,8 @@ class Resizer {
   Taps columns_, rows_;
   ColumnPass column_pass_;
   bool unchanged_ = false, rows_first_ = false;
-  Buffer<uint8_t> loaded_, between_, resized_;  // rows before, between and after the two passes
-  std::vector<RowPair> window_;
+  Buffer<uint8_t> loaded_, between_, resized_;  // rows before, between and behind the two passes
+  std::vector<RowPair> support_;                // of one output row
 };
 
 }  // namespace headrace

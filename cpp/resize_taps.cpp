@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "simd.h"
+#include "pixels.h"
 
 namespace headrace {
 namespace {
@@ -22,7 +22,7 @@ int32_t quantise(double weight) {
 
 }  // namespace
 
-// The order of the operations is Pillow's: the same doubles come out.
+// The order of the operations is Pillow's, so that the doubles are the same.
 void Taps::build(int32_t in, int32_t out, Range part, Filter filter, bool reversed) {
   const double step = double(in) / out;
   const double scale = std::max(step, 1.0), inverse = 1.0 / scale;

@@ -1,4 +1,4 @@
-// Which source pixels an output pixel is made of, and how much of each.
+// The source pixels of each output pixel and their weights.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ struct Range {
   int32_t size() const { return end - begin; }
 };
 
-// Weights are Pillow's, to the last bit: fixed point with this many bits behind the point.
+// Fractional bits of a weight. Weights are Pillow's, to the last bit.
 constexpr int kWeightBits = 22;
 
-// One axis of a resize. Output i is the sum over t < size[i] of weight t * source[first[i] + t].
-// All have room for one weight more than the largest size; those past its size are zero. After the
-// last output come others of size 0, up to a multiple of kLineUnit, with the same `first`.
+// One axis of a resize. Output i is the sum over t < size[i] of weight[t] * source[first[i] + t].
+// Every output has room for one weight more than the largest size; weights past its size are zero.
+// Behind the last output follow others of size 0, up to a multiple of kLineUnit.
 struct Taps {
   std::vector<int32_t> first, size;
   int32_t outputs = 0;
   int32_t most = 0;  // the largest size
 
-  // Those of the outputs `part` of a resize from `in` to `out` pixels, counted from the first of
-  // them. With `reversed` they come last first. Memory is reused.
+  // Computes the outputs `part` of a resize from `in` to `out` pixels, in reverse order if
+  // `reversed`. Reuses its memory.
   void build(int32_t in, int32_t out, Range part, Filter filter, bool reversed);
 
-  // The sources that any output needs; from now on they are counted from the first of them.
+  // Returns the sources that the outputs need, and counts them from the first one from now on.
   Range take_sources();
 
   const int32_t* weights_of(int32_t output) const {

@@ -1,8 +1,8 @@
-"""The main job, end to end: generate photos, pack them, verify, read them back, train a small model.
+"""Run the main job end to end: generate photos, pack, verify, read back, train a small model.
 
     python examples/demo.py [--count 2000] [--folder .demo]
 
-Prints what was done and how fast, next to the same job done from loose files. `make demo` runs it.
+Prints each step and its speed, next to the same job done from loose files. `make demo` runs it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def timed(job: Callable[[], object]) -> float:
 
 
 def prepare(folder: Path, count: int) -> Path:
-    """The photos, made once."""
+    """Generate the photos, unless they exist."""
     source = folder / f"photos-{count}"
     if not source.exists():
         CONSOLE.print(f"generating {count} photos in {source} (once)")
@@ -45,7 +45,7 @@ def prepare(folder: Path, count: int) -> Path:
 
 
 def drop_cache(paths: Iterable[Path]) -> None:
-    """Asks the system to forget what it has in memory of these files."""
+    """Ask the system to drop these files from its page cache."""
     for path in paths:
         fd = os.open(path, os.O_RDONLY)
         os.fsync(fd)
@@ -64,7 +64,7 @@ def read_packed(dataset: headrace.Dataset) -> int:
 
 
 def crop_loose(source: Path) -> int:
-    """What a plain Python loader does for each image: open, decode, crop, resize, flip."""
+    """Do what a plain Python loader does for each image: open, decode, crop, resize, flip."""
     rng, done = np.random.default_rng(0), 0
     for path in sorted(source.rglob("*.jpg"))[::8]:
         with Image.open(path) as image:
@@ -84,7 +84,7 @@ def load_epoch(loader: Iterable[tuple[np.ndarray, np.ndarray]]) -> int:
 
 
 def compare(source: Path, packed: Path) -> None:
-    """The table: each job from loose files and from the shards."""
+    """Return a table of the speed of each job, from loose files and from shards."""
     dataset = headrace.open_dataset(packed)
     count, size = len(dataset), sum(path.stat().st_size for path in source.rglob("*.jpg"))
     steps = [RandomResizedCrop(224), RandomHorizontalFlip()]
@@ -115,7 +115,7 @@ def compare(source: Path, packed: Path) -> None:
 
 
 def train(packed: Path, epochs: int = 4) -> None:
-    """A small network on the shards; four lines are about loading."""
+    """Train a small network on the shards; four lines are about loading."""
     try:
         import torch
     except ModuleNotFoundError:

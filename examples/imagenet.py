@@ -1,12 +1,13 @@
-"""Trains a ResNet on ImageNet, or on anything that lies in folders like it.
+"""Train a ResNet on ImageNet, or on any dataset with the same folders.
 
     headrace pack imagenet/train shards/train && headrace pack imagenet/val shards/val    # or use the folders as they are
     python examples/imagenet.py shards
     torchrun --nproc-per-node 8 examples/imagenet.py shards --arch resnet50 --batch-size 1024 --amp bf16
 
-DATA holds `train` and `val`, each packed shards or a plain image folder. Under torchrun, --batch-size is that of
-all processes together. A checkpoint is written every --checkpoint-steps steps and after each epoch; --resume goes
-on with the very next batch. Validation counts every image once, for any number of processes.
+DATA contains `train` and `val`, each a packed dataset or an image folder. Under torchrun, --batch-size
+counts the samples of all processes together. The script writes a checkpoint every --checkpoint-steps
+steps and after each epoch; --resume continues with the very next batch. Validation counts every image
+once, for any number of processes.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from headrace.torch import Loader
 def main() -> None:
     args = parse_arguments()
     device = start_process(args)
-    run(args, device)
+    train_and_validate(args, device)
     if dist.is_initialized():
-        # Only now that the model is gone: as the last owner of gloo's group, it can wait for itself for ever.
+        # Only after the model is freed: as the last owner of gloo's group, it can deadlock.
         dist.destroy_process_group()
 
 
-def run(args: argparse.Namespace, device: torch.device) -> None:
+def train_and_validate(args: argparse.Namespace, device: torch.device) -> None:
     train, val = make_loaders(args, device)
     model = make_model(args, device)
     optimizer = torch.optim.SGD(
@@ -64,25 +65,31 @@ def parse_arguments() -> argparse.Namespace:
     add("-a", "--arch", default="resnet18", choices=["resnet18", "resnet50"])
     add("--classes", type=int, default=1000)
     add("--epochs", type=int, default=90)
-    add("-b", "--batch-size", type=int, default=256, help="of all processes together")
+    add(
+        "-b",
+        "--batch-size",
+        type=int,
+        default=256,
+        help="samples per step, of all processes together",
+    )
     add("--lr", "--learning-rate", type=float, default=0.1)
     add("--momentum", type=float, default=0.9)
     add("--wd", "--weight-decay", dest="weight_decay", type=float, default=1e-4)
-    add("-j", "--workers", type=int, default=None, help="processes for transforms in Python")
-    add("-p", "--print-freq", type=int, default=10, help="steps between lines")
+    add("-j", "--workers", type=int, default=None, help="worker processes for transforms in Python")
+    add("-p", "--print-freq", type=int, default=10, help="steps between log lines")
     add("--image-size", type=int, default=224)
     add("--amp", default="off", choices=["off", "bf16", "fp16"], help="mixed precision")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     add("--seed", type=int, default=0)
     add("--checkpoint", type=Path, default=Path("checkpoint.pt"))
     add("--checkpoint-steps", type=int, default=1000)
-    add("--resume", type=Path, help="a checkpoint to go on from")
+    add("--resume", type=Path, help="checkpoint to resume from")
     add("-e", "--evaluate", action="store_true", help="validate only")
     return parser.parse_args()
 
 
 def start_process(args: argparse.Namespace) -> torch.device:
-    """Joins the others if torchrun started us, and picks our device."""
+    """Join the process group if torchrun started this process, and return its device."""
     torch.manual_seed(args.seed)
     device = torch.device(args.device)
     if "WORLD_SIZE" not in os.environ:
@@ -161,7 +168,7 @@ def train_epoch(
 
 @torch.inference_mode()
 def validate(val: Loader, model: nn.Module, args: argparse.Namespace, device: torch.device) -> None:
-    """Every image once: entries that only fill up a rank have a label that the loss ignores."""
+    """Evaluate every image once; entries that only fill a batch have a label that the loss ignores."""
     model.eval()
     sums = torch.zeros(
         4, dtype=torch.float64, device=device
@@ -188,14 +195,14 @@ def autocast(args: argparse.Namespace, device: torch.device) -> torch.autocast:
 
 
 def count_errors(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """How often the label is not the first guess, and not among the first five."""
+    """Count how often the label is not the first guess, and not among the first five."""
     guesses = output.topk(min(5, output.shape[1]), dim=1).indices
     hits = guesses == labels[:, None]
     return (~hits[:, :1].any(1)).sum(), (~hits.any(1)).sum()
 
 
 class Progress:
-    """The familiar line: the value of the last step, and in brackets the mean since we began."""
+    """Format the value of the last step, followed by the mean of all steps in brackets."""
 
     def __init__(self, steps: int, batch_size: int) -> None:
         self._steps, self._batch_size = steps, batch_size
@@ -231,7 +238,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Whole or not at all: a process that is killed here leaves the checkpoint before."""
+    """Write atomically: a process that is killed here leaves the previous checkpoint."""
     if dist.is_initialized() and dist.get_rank() != 0:
         return
     new = path.with_suffix(".new")

@@ -1,9 +1,10 @@
-"""Generates a small dataset that loads like photographs: ImageNet-like sizes, JPEG entropy and classes.
+"""Generate a small dataset that loads like photographs: ImageNet-like sizes, JPEG entropy and classes.
 
     python examples/photos.py OUT [--count 2000] [--classes 10] [--seed 0]
 
-A picture is a window into its class's texture, whose spectrum falls off as 1/f as that of natural
-images does, with its own light, a few shapes and sensor noise. Same arguments, same pictures.
+A picture is a part of the texture of its class, whose spectrum falls off as 1/f like the spectrum of
+natural images, with its own light, a few shapes and sensor noise. The same arguments give the same
+pictures.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ QUALITY = 91
 
 @lru_cache(maxsize=2)
 def make_texture(label: int, seed: int) -> np.ndarray:
-    """float32[WORLD, WORLD, 3]: 1/f noise with the orientation and the colours of class `label`."""
+    """Return float32[WORLD, WORLD, 3]: 1/f noise with the orientation and the colours of class `label`."""
     rng = np.random.default_rng([seed, label])
     fy, fx = np.meshgrid(np.fft.fftfreq(WORLD), np.fft.rfftfreq(WORLD), indexing="ij")
     angle = math.pi * label * 0.381966
@@ -42,7 +43,7 @@ def make_texture(label: int, seed: int) -> np.ndarray:
 
 
 def make_photo(label: int, number: int, seed: int) -> Image.Image:
-    """Photo `number` of class `label`."""
+    """Return photo `number` of class `label`."""
     rng = np.random.default_rng([seed, label, number])
     long, short = (int(side) for side in rng.normal((490, 385), (60, 50)).clip(240, 800))
     width, height = (long, short) if rng.random() < 0.75 else (short, long)
@@ -60,7 +61,7 @@ def make_photo(label: int, number: int, seed: int) -> Image.Image:
 
 
 def write_class(out: Path, label: int, count: int, seed: int) -> int:
-    """Writes the photos of a class; the bytes they take."""
+    """Write the photos of a class and return their size in bytes."""
     folder = out / f"class{label:02d}"
     folder.mkdir(parents=True, exist_ok=True)
     total = 0
@@ -72,7 +73,7 @@ def write_class(out: Path, label: int, count: int, seed: int) -> int:
 
 
 def make_photos(out: Path, count: int = 2000, classes: int = 10, seed: int = 0) -> int:
-    """Writes `count` photos in a folder per class below `out`; the bytes they take."""
+    """Write `count` photos in a folder per class below `out` and return their size in bytes."""
     counts = [count // classes + (c < count % classes) for c in range(classes)]
     with ProcessPoolExecutor() as pool:
         jobs = [pool.submit(write_class, out, c, counts[c], seed) for c in range(classes)]

@@ -11,7 +11,7 @@
 #include "../cpp/interleave.h"
 #include "../cpp/jpeg.h"
 #include "../cpp/jpeg_headers.h"
-#include "../cpp/simd.h"
+#include "../cpp/kernels.h"
 
 using headrace::Box;
 using headrace::Bytes;

@@ -71,3 +71,19 @@ def full_at(size: int) -> Iterator[None]:
 def without_locks(fd: int, operation: int) -> None:
     """What `fcntl.flock` does on a mount that has no locks."""
     raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+
+def write_pictures(root: Path, count: int = 61, classes: int = 4) -> Path:
+    """JPEGs of many sizes, every seventh progressive, every ninth a PNG."""
+    for number in range(count):
+        height, width = 40 + number * 7 % 50, 36 + number * 11 % 60
+        options: dict[str, object] = {"seed": number}
+        if number % 7 == 3:
+            options["progressive"] = True
+        suffix = "jpg"
+        if number % 9 == 4:
+            options, suffix = {"seed": number, "format": "PNG"}, "png"
+        path = root / f"class{number % classes}" / f"{number:03d}.{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(height, width, **options))  # type: ignore[arg-type]
+    return root

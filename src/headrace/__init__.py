@@ -1,6 +1,8 @@
-"""Headrace keeps the accelerator fed: pack a vision training set once, read it back at full speed."""
+"""Load vision training data: pack a dataset once, then read batches from it at full speed."""
 
-from headrace import _interrupts as _interrupts  # first: Ctrl-C may come during the imports below
+from headrace import (
+    _startup_interrupts as _startup_interrupts,  # first: Ctrl-C may come during the imports below
+)
 from headrace.errors import (
     CorruptError,
     DecodeError,
@@ -11,20 +13,21 @@ from headrace.errors import (
     SourceError,
     WorkerError,
 )
+from headrace.flow.flow import Flow
 from headrace.formats.detect import open_source
-from headrace.pack.encode import Encode
+from headrace.formats.source import Source
+from headrace.open import open_dataset
+from headrace.pack.encode_arrays import Encode
 from headrace.pack.export import export_samples
-from headrace.pack.inplace import index_dataset
+from headrace.pack.index_in_place import index_dataset
 from headrace.pack.packer import PackSummary, pack_dataset
-from headrace.pack.shrink import Shrink
-from headrace.pack.verify import Problem, verify_dataset
+from headrace.pack.shrink_images import Shrink
 from headrace.read.dataset import Dataset
-from headrace.read.opening import open_dataset
-from headrace.run.flow import Flow
 from headrace.sample import Sample
 from headrace.serve.batch import Batch
 from headrace.serve.loader import Loader
 from headrace.serve.sampling import Mixture
+from headrace.store.verify import Problem, verify_dataset
 
 __version__ = "0.1.0"
 
@@ -44,6 +47,7 @@ __all__ = [
     "Problem",
     "Sample",
     "Shrink",
+    "Source",
     "SourceChangedError",
     "SourceError",
     "WorkerError",

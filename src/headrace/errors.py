@@ -3,11 +3,11 @@
 HeadraceError
 ├── SourceError        a source cannot be read, or holds something that is not what its layout says
 │   └── SourceChangedError  it is no longer what it was when it was opened
-├── PackError          packing was refused or could not be finished
+├── PackError          packing or indexing was refused, or could not be finished
 ├── CorruptError       packed data differs from what its manifest or index says
 ├── DecodeError        the bytes of a sample do not decode
 ├── WorkerError        a worker process or thread failed; carries its traceback
-│   └── ReceiverLostError  a receiver of a remote flow went away without a goodbye, or hears another sender instead
+│   └── ReceiverLostError  a receiver of a remote flow disconnected, or serves another sender instead
 └── MissingExtraError  an optional dependency is not installed; names the extra (also an ImportError)
 
 Mistakes in a call (a wrong type, a negative size) are ValueError and TypeError, as everywhere.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 
 class HeadraceError(Exception):
-    """The root of the tree: `except HeadraceError` catches all of the above."""
+    """Base class of all Headrace errors."""
 
 
 class SourceError(HeadraceError):
@@ -30,7 +30,7 @@ class SourceChangedError(SourceError):
 
 
 class PackError(HeadraceError):
-    """Packing was refused or could not be finished."""
+    """Packing or indexing was refused, or could not be finished."""
 
 
 class CorruptError(HeadraceError):
@@ -48,7 +48,7 @@ class WorkerError(HeadraceError):
 
 
 class ReceiverLostError(WorkerError):
-    """A receiver went away without a goodbye: what was under way to it may not have arrived."""
+    """The receiver disconnected unexpectedly; items in flight may be lost."""
 
 
 class MissingExtraError(HeadraceError, ImportError):

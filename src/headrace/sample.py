@@ -1,4 +1,4 @@
-"""One sample: a key, its encoded fields, and what is known about it.
+"""One sample: a key, its encoded fields, its label and its columns.
 
 The same class carries samples out of a source into the packer and out of a dataset to the user.
 Fields are named by their file suffix in lower case, `jpeg` being `jpg`: `sample["jpg"]`.
@@ -22,13 +22,13 @@ _SAME = {"jpeg": "jpg", "tiff": "tif"}
 
 
 def field_name(suffix: str) -> str:
-    """The field of a file suffix: `JPEG` is `jpg`, `mask.PNG` is `mask.png`."""
+    """Return the field of a file suffix: `JPEG` is `jpg`, `mask.PNG` is `mask.png`."""
     head, dot, last = suffix.lower().rpartition(".")
     return head + dot + _SAME.get(last, last)
 
 
 def is_image_field(name: str) -> bool:
-    """Whether a field holds an encoded image, by the last part of its name."""
+    """Return whether a field holds an encoded image, by the last part of its name."""
     return name.rpartition(".")[2] in IMAGE_FIELDS
 
 
@@ -46,8 +46,8 @@ def find_mask_word(name: str) -> str | None:
 def picture_fields(names: Iterable[str]) -> list[str]:
     """Return the image fields that samples may have as their picture; the others are masks and the like.
 
-    Those called by their suffix alone (`jpg`) are preferred to `image.jpg`, these to all others, and masks come last. A
-    sample with two of what is left does not say which one it is.
+    Fields named by their suffix alone (`jpg`) come before `image.jpg`, then all others, and masks last. If two are
+    left, the sample does not say which one is its picture.
     """
     images = [name for name in names if is_image_field(name)]
     plain = [name for name in images if "." not in name]
@@ -56,7 +56,7 @@ def picture_fields(names: Iterable[str]) -> list[str]:
 
 
 def is_video_field(name: str) -> bool:
-    """Whether a field holds the frames of a video, by the last part of its name."""
+    """Return whether a field holds the frames of a video, by the last part of its name."""
     return name.rpartition(".")[2] in VIDEO_FIELDS
 
 
@@ -83,7 +83,7 @@ class Sample(Mapping[str, bytes]):
             raise KeyError(f"{name!r}: sample {self.key!r} has {sorted(self.fields)}") from None
 
     def split_frames(self, name: str = "mjpg") -> list[bytes]:
-        """The encoded frames of a video field. A frame may end in zeros, which pad it in its file."""
+        """Return the encoded frames of a video field. A frame may end in zeros, which pad it in its file."""
         data, start, parts = self[name], 0, []
         for size in self.frames[name]:
             parts.append(data[start : start + size])

@@ -1,16 +1,14 @@
 """The loader for PyTorch: `from headrace.torch import Loader`.
 
-Images come as NCHW tensors whose memory is channels_last: the bytes that the core wrote, seen the other way,
-without a copy. Labels are int64 tensors.
+Images are NCHW tensors whose memory is channels_last: views of the bytes that the core wrote, without a copy. Labels are
+int64 tensors.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
-from inspect import Parameter, Signature, signature
-from typing import Any, ParamSpec, TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +16,12 @@ from PIL import Image
 
 from headrace.errors import MissingExtraError
 from headrace.read.dataset import Dataset
-from headrace.render.options import Depth16
 from headrace.serve import loader
 from headrace.serve.batch import Batch
-from headrace.serve.memory import LoaderMemory
-from headrace.serve.python_steps import Collate
-from headrace.serve.samplers import BatchSampler, Sampler
-from headrace.serve.sampling import Mixture, Weights
-from headrace.serve.substitution import OnError
+from headrace.serve.dataloader_compat import BatchSampler, Sampler, WithoutDataLoaderArguments
+from headrace.serve.loader_options import LoaderOptions
+from headrace.serve.sampling import Mixture
+from headrace.serve.stats import Stats
 
 try:
     import torch
@@ -33,173 +29,167 @@ except ModuleNotFoundError:
     raise MissingExtraError("torch", "torch") from None
 
 from torch.utils import _pytree as pytree
-from typing_extensions import Unpack  # torch needs it too
 
 from headrace.serve.device import prefetch_to_device
+from headrace.serve.tensors import TensorDelivery
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Loader", "fast_collate", "prefetch_to_device"]
 
 
-P = ParamSpec("P")
+@dataclass(frozen=True, eq=False, repr=False)
+class TorchOptions(LoaderOptions, WithoutDataLoaderArguments):
+    """Add to the options of `headrace.Loader` those that only tensors need."""
 
-_ELSEWHERE = {
-    "batch_sampler": "give batch_size, shuffle and weights",
-    "dataset": "give source, the path of the data",
-    "generator": "give seed",
-    "in_order": "leave it out: batches come in order",
-    "multiprocessing_context": "give start_method",
-    "persistent_workers": "leave it out",
-    "pin_memory": "give device, and batches come from pinned memory",
-    "pin_memory_device": "give device",
-    "prefetch_factor": "give prefetch, the number of batches",
-    "sampler": "give shuffle and weights; each rank takes its part by itself",
-    "timeout": "leave it out: a worker that dies is an error at once",
-    "worker_init_fn": "leave it out: workers are seeded for each sample",
-}
-"""What DataLoader takes, and what to do here instead."""
+    device: torch.device | str | None = field(default=None, kw_only=True)
 
 
-class Options(TypedDict, total=False):
-    """Those of `headrace.Loader`, whose defaults they have."""
-
-    shuffle: bool
-    transform: Any
-    collate_fn: Collate | None
-    num_workers: int | None
-    seed: int
-    drop_last: bool
-    exact: bool | None
-    fields: Sequence[str]
-    weights: Weights
-    on_error: OnError
-    window: int | str | None
-    rank: int | None
-    world_size: int | None
-    threads: int | None
-    prefetch: int
-    start_method: str | None
-    verify: bool
-    depth16: Depth16
+TorchOptions.__init__.__qualname__ = "Loader.__init__"  # in errors about arguments
 
 
-def _explain_arguments(init: Callable[P, None]) -> Callable[P, None]:
-    """Says what to give in place of a DataLoader's arguments, before Python misses others; `help` shows all options."""
+class Loader(TorchOptions):
+    """Load batches of tensors: `headrace.Loader` for PyTorch, on a device if you like.
 
-    @wraps(init)
-    def checked(*arguments: P.args, **options: P.kwargs) -> None:
-        for name in options:
-            if name in _ELSEWHERE:
-                raise TypeError(
-                    f"Loader has no {name}, unlike torch's DataLoader: {_ELSEWHERE[name]}"
-                )
-        init(*arguments, **options)
+        train = Loader("shards/train", 256, shuffle=True, transform=transforms, device="cuda")
+        for images, labels in train:      # float32[256, 3, 224, 224], int64[256]
+            ...
 
-    checked.__signature__ = _list_options(signature(init))  # type: ignore[attr-defined]
-    return checked
+    It takes the same arguments and gives the same guarantees.
 
+    Args:
+        device: where batches go. On a GPU they are copied from pinned memory on a stream of their own, one batch ahead,
+            as bytes, and normalised there. Default: the CPU, where the core normalises.
 
-def _list_options(own: Signature) -> Signature:
-    """A signature with the options of `headrace.Loader` in place of `**options`."""
-    parameters = {**signature(loader.Loader.__init__).parameters, **own.parameters}
-    listed = (p for p in parameters.values() if p.kind is not Parameter.VAR_KEYWORD)
-    return own.replace(parameters=list(listed))
+    Raises:
+        TypeError: an argument of torch's DataLoader was given that is not needed here; the message says what is.
+    """
 
-
-class Loader(loader.Loader):
-    """`headrace.Loader` with tensors for arrays. See there for its arguments and guarantees."""
-
-    _tensors = True
-
-    @_explain_arguments
-    def __init__(
-        self,
-        source: str | os.PathLike[str] | Dataset | Mixture,
-        batch_size: int,
-        *,
-        device: torch.device | str | None = None,
-        **options: Unpack[Options],
+    def __post_init__(
+        self, num_workers: int | None, rank: int | None, world_size: int | None
     ) -> None:
-        """
-        device: where batches go. On a GPU they are copied from pinned memory on a stream of their own, one
-            batch ahead, as bytes, and normalised there; on the CPU the core normalises.
-        """
-        super().__init__(source, batch_size, **options)
-        self._arguments["device"] = device
-        self.device = torch.device("cpu" if device is None else device)
-        self._output = self._pipeline.final_output
-        if self.device.type != "cpu":
-            self._pipeline = self._pipeline.leave_bytes()
+        super().__post_init__(num_workers, rank, world_size)
+        device = torch.device("cpu" if self.device is None else self.device)
+        self._set(device=device)
+        delivery = TensorDelivery(device, converts=self.collate_fn is None)
+        self._loader = loader.Loader.deliver(self, delivery)
 
-    def _make_memory(self) -> LoaderMemory:
-        return LoaderMemory(self._prefetch, _allocate_pinned if self.pin_memory else None)
+    def __getstate__(self) -> Any:
+        return {**vars(self), "_loader": self._loader.__getstate__()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._loader = loader.Loader.__new__(loader.Loader)
+        self._loader.__setstate__(state["_loader"])
+
+    def __repr__(self) -> str:
+        return repr(self._loader).replace("Loader", type(self).__name__, 1)
 
     def __str__(self) -> str:
-        place = (
-            ""
-            if self.device.type == "cpu"
-            else f"\n  batches are copied to {self.device} one ahead"
-        )
-        normalised = "" if self._output.dtype == "uint8" or not place else ", and normalised there"
-        return super().__str__() + place + normalised
+        """Return where each step of the transform runs, and why."""
+        return str(self._loader).replace("Loader", type(self).__name__, 1)
 
-    def _deliver(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        tensors = map(self._convert, batches)
-        if self.device.type == "cpu":
-            return tensors
-        return prefetch_to_device(tensors, self.device, normalize=self._output)
+    def __len__(self) -> int:
+        """Return the number of batches per epoch, the same on every rank."""
+        return len(self._loader)
 
-    def _convert(self, batch: Batch) -> Batch:
-        if self._collate_fn is not None:  # what it returns is what comes
-            return batch
-        return batch.replace(tuple(_to_tensors(value, self._output.dtype) for value in batch))
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the current epoch; see `headrace.Loader`."""
+        return iter(self._loader)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop all running iterations. Idempotent and thread-safe; the loader can be iterated again afterwards."""
+        self._loader.close()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next iteration; see `headrace.Loader.set_epoch`."""
+        self._loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position after the last batch received; see `headrace.Loader.state_dict`."""
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume where `state` was taken; see `headrace.Loader.load_state_dict`."""
+        self._loader.load_state_dict(state)
+
+    def count_samples(self) -> int:
+        """Return the number of samples this rank sees per epoch."""
+        return self._loader.count_samples()
+
+    def stats(self) -> Stats:
+        """Return what was loaded so far, how fast, and which samples were bad."""
+        return self._loader.stats()
+
+    @property
+    def dataset(self) -> Dataset | Mixture:
+        """The data that are loaded."""
+        return self._loader.dataset
+
+    @property
+    def rank(self) -> int:
+        """Rank of this process; see `headrace.Loader.rank`."""
+        return self._loader.rank
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks; see `headrace.Loader.world_size`."""
+        return self._loader.world_size
 
     @property
     def num_workers(self) -> int:
-        """Processes that an iteration starts: none where Python has nothing to do."""
-        return self._num_workers if self._in_python else 0
-
-    @property
-    def collate_fn(self) -> Collate | None:
-        """The one that was given."""
-        return self._collate_fn
+        """Number of processes that an iteration starts: 0 where nothing runs in Python."""
+        return self._loader.num_workers
 
     @property
     def pin_memory(self) -> bool:
         """Whether batches come from pinned memory."""
-        return self.device.type == "cuda"
+        return torch.device(self.device or "cpu").type == "cuda"
 
     @property
     def sampler(self) -> Sampler:
         """For programs that call `loader.sampler.set_epoch(epoch)`, or ask how long it is."""
-        return Sampler(self)
+        return Sampler(self._loader)
 
     @property
     def batch_sampler(self) -> BatchSampler:
         """For programs that read its `sampler`, `batch_size` and `drop_last`. It is not iterable."""
-        return BatchSampler(self)
+        return BatchSampler(self._loader)
 
 
 def _take_apart(batch: Batch) -> tuple[list[Any], Batch]:
-    """The values of a batch, and it without them: so it equals any other, as trees of one structure must."""
+    """Return the values of a batch, and the batch without them, which equals any other: pytrees compare these."""
     return list(batch), batch.replace(())
 
 
-def _put_together(values: Iterable[Any], rest: Batch) -> Batch:
-    return rest.replace(tuple(values))
-
-
-if Batch not in pytree.SUPPORTED_NODES:  # this module may be loaded again
-    pytree.register_pytree_node(Batch, _take_apart, _put_together)
+if Batch not in pytree.SUPPORTED_NODES:  # this module may be imported twice
+    pytree.register_pytree_node(
+        Batch, _take_apart, lambda values, rest: rest.replace(tuple(values))
+    )
 
 
 def fast_collate(samples: Sequence[tuple[Any, int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pairs of an image in bytes (PIL or array) and a label to uint8[B, 3, H, W] and int64[B].
+    """Collate samples for torch's DataLoader without a transpose and without floats in the workers.
 
         DataLoader(ImageFolder(root, Compose([RandomResizedCrop(224)])), 256, collate_fn=fast_collate)
 
-    For those who stay with torch's DataLoader: no transpose and no floats in the workers. Memory is
-    channels_last; PIL images of other modes and grey arrays become RGB. Normalise on the device: see
-    `prefetch_to_device`.
+    Normalise on the device: see `prefetch_to_device`.
+
+    Args:
+        samples: pairs of an image (PIL, or an array of bytes) and a label. Images of other modes become RGB.
+
+    Returns:
+        Images uint8[B, 3, H, W], channels_last in memory, and labels int64[B].
+
+    Raises:
+        TypeError: an image does not consist of bytes, or is not [H, W, 3].
     """
     images = np.stack([_as_rgb(image) for image, _ in samples])
     labels = torch.tensor([label for _, label in samples], dtype=torch.int64)
@@ -210,35 +200,12 @@ def _as_rgb(image: Any) -> NDArray[np.uint8]:
     array = np.asarray(image.convert("RGB") if isinstance(image, Image.Image) else image)
     if array.dtype != np.uint8:
         raise TypeError(
-            f"fast_collate takes images in bytes, not {array.dtype}: leave ToTensor out"
+            f"fast_collate takes images of uint8, not {array.dtype}; leave ToTensor out"
         )
     if array.ndim == 2:
         return np.broadcast_to(array[..., None], (*array.shape, 3))
     if array.ndim != 3 or array.shape[2] != 3:
         raise TypeError(
-            f"fast_collate takes images [H, W, 3], not {list(array.shape)}: leave PILToTensor out"
+            f"fast_collate takes images [H, W, 3], not {list(array.shape)}; leave PILToTensor out"
         )
     return array
-
-
-def _allocate_pinned(size: int) -> NDArray[np.uint8]:
-    pinned: NDArray[np.uint8] = torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
-    return pinned
-
-
-def _to_tensors(value: Any, dtype: str) -> Any:
-    """Arrays as tensors, pictures (and only they have four dimensions) as NCHW."""
-    if isinstance(value, Mapping):
-        return {key: _to_tensors(item, dtype) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_to_tensors(item, dtype) for item in value))
-    if type(value) is tuple:
-        return tuple(_to_tensors(item, dtype) for item in value)
-    if not isinstance(value, np.ndarray):
-        return value
-    tensor = torch.from_numpy(value)
-    if value.ndim != 4:
-        return tensor
-    if dtype == "bfloat16" and value.dtype == np.uint16:
-        tensor = tensor.view(torch.bfloat16)
-    return tensor.permute(0, 3, 1, 2)

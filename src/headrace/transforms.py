@@ -1,6 +1,6 @@
-"""What a loader can do to images: `Loader(..., transform=[RandomResizedCrop(224), RandomHorizontalFlip()])`."""
+"""The transforms that the core runs: `Loader(..., transform=[RandomResizedCrop(224), RandomHorizontalFlip()])`."""
 
-from headrace.serve.transforms import (
+from headrace.recipe.transforms import (
     IMAGENET_MEAN,
     IMAGENET_STD,
     CenterCrop,

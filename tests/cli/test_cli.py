@@ -1,4 +1,4 @@
-"""The command as a user types it: exit codes, JSON, and errors of one line."""
+"""The commands as a user types them: exit codes, JSON, and errors in one line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_pack_prints_its_summary_as_json(tmp_path: Path) -> None:
     assert result.stderr == "rejected class0/bad.jpg: the file is empty\n"
 
 
-def test_images_of_16_bits_are_counted_and_warned_of(tmp_path: Path) -> None:
+def test_images_with_16_bits_are_counted_and_warned_of(tmp_path: Path) -> None:
     deep = encode_deep(np.arange(64).reshape(8, 8) * 1000)
     for name in ("0.png", "1.png"):
         (tmp_path / "in" / "a").mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def test_images_of_16_bits_are_counted_and_warned_of(tmp_path: Path) -> None:
         (["0.jpg"], None, "none: the samples are unlabelled"),
     ],
 )
-def test_pack_and_index_say_what_the_classes_are(
+def test_pack_and_index_show_the_classes(
     tmp_path: Path, verb: str, names: list[str], classes: list[str] | None, row: str
 ) -> None:
     source = str(write_images(tmp_path / "in", *names))
@@ -77,7 +77,7 @@ def test_pack_and_index_say_what_the_classes_are(
         assert row in result.stdout or json.loads(result.stdout)["classes"] == classes
 
 
-def test_labels_that_are_numbers_are_said_to_be_not_named(tmp_path: Path) -> None:
+def test_numeric_labels_are_shown_as_not_named(tmp_path: Path) -> None:
     write_images(tmp_path, "0.jpg")
     (tmp_path / "list.csv").write_text("path,label\n0.jpg,3\n")
     result = CliRunner().invoke(app, ["pack", str(tmp_path / "list.csv"), str(tmp_path / "out")])
@@ -105,7 +105,7 @@ def test_pack_takes_a_listing_and_shrinks(tmp_path: Path) -> None:
     assert (info["samples"], info["fields"]) == (1, ["cls", "jpg", "json"])
 
 
-def test_info_says_what_is_in_it(packed: Path) -> None:
+def test_info_shows_the_content(packed: Path) -> None:
     info = json.loads(headrace("info", packed, "--json").stdout)
     assert info["samples"] == 15
     assert info["shards"] == len(list(packed.glob("*.tar"))) > 1
@@ -116,7 +116,7 @@ def test_info_says_what_is_in_it(packed: Path) -> None:
     assert "12 baseline, 3 png" in headrace("info", packed).stdout
 
 
-def test_verify_exits_with_1_and_lists_what_is_wrong(packed: Path) -> None:
+def test_verify_exits_with_1_and_lists_the_problems(packed: Path) -> None:
     assert headrace("verify", packed).returncode == 0
     tar = packed / "shard-000000.tar"
     tar.write_bytes(tar.read_bytes()[:-2000])
@@ -134,7 +134,7 @@ def test_index_reads_tars_where_they_are(shared: Path, tmp_path: Path) -> None:
     assert headrace("verify", tmp_path).returncode == 0
 
 
-def test_index_says_where_the_index_of_a_pattern_lies(shared: Path, tmp_path: Path) -> None:
+def test_index_shows_where_the_index_of_a_pattern_is(shared: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     fixtures = shared / "fixtures" / "webdataset"
@@ -207,7 +207,7 @@ def test_info_shows_the_columns_of_the_user_with_their_types(tmp_path: Path) -> 
         assert "angle (double), who (string)" in headrace("info", path).stdout
     plain = make_folder(tmp_path / "plain")
     assert json.loads(headrace("info", plain, "--json").stdout)["columns"] == {}
-    assert "│ columns" not in headrace("info", plain).stdout
+    assert "\ncolumns" not in headrace("info", plain).stdout
 
 
 @pytest.mark.parametrize(
@@ -216,19 +216,19 @@ def test_info_shows_the_columns_of_the_user_with_their_types(tmp_path: Path) -> 
         (("info", "nowhere"), "nowhere: no such dataset"),
         (("verify", "nowhere"), "nowhere: no such dataset"),
         (("pack", "nowhere", "out"), "nowhere: no such file or directory"),
-        (("pack", "x", "out", "--shard-size", "many"), "'many' is not a size"),
+        (("pack", "x", "out", "--shard-size", "many"), "not a size: 'many'"),
         (("pack", "x", "out", "--resize-short", "0"), "Invalid value for '--resize-short'"),
         (("pack", "x", "out", "--channels", "rgb"), "--channels needs --encode"),
     ],
 )
-def test_mistakes_are_said_in_a_line(arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes_are_reported_in_one_line(arguments: tuple[str, ...], said: str) -> None:
     result = headrace(*arguments)
     assert result.returncode == 2
     assert said in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_odd_paths_are_said_in_a_line(tmp_path: Path) -> None:
+def test_odd_paths_are_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "gone").symlink_to("nowhere")
     result = headrace("pack", make_folder(tmp_path / "in"), tmp_path / "gone")
     assert result.returncode == 2 and "gone: is a link to nowhere" in result.stderr
@@ -238,9 +238,14 @@ def test_odd_paths_are_said_in_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["export", "info", "show", "verify"])
-def test_what_is_read_is_called_path(verb: str) -> None:
+def test_the_argument_to_read_is_called_path(verb: str) -> None:
     said = CliRunner().invoke(app, [verb, "--help"]).stdout
     assert "dst" not in said.lower()
+
+
+def test_the_help_lists_the_exit_codes() -> None:
+    said = " ".join(headrace("--help").stdout.split())
+    assert "0 success, 1 verification failed, 2 error, 130 interrupted" in said
 
 
 def test_version() -> None:

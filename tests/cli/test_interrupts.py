@@ -80,7 +80,7 @@ def run(room: Path, start: Sequence[str], when: object, *arguments: object) -> t
 
 @pytest.fixture(scope="module")
 def calls(room: Path) -> int:
-    """How many calls a pack makes that nobody interrupts."""
+    """Return how many calls an uninterrupted pack makes."""
     assert run(room, COMMAND, "never", "pack", room / "source", room / "whole") == (0, "")
     calls = int((room / "count").read_text())
     assert calls > 10_000
@@ -113,7 +113,7 @@ def test_an_interrupt_inside_an_exec_of_text_exits_with_130(room: Path) -> None:
 
 
 def test_an_interrupt_inside_a_finalizer_exits_with_130(room: Path) -> None:
-    """Python ignores exceptions there, and would go on."""
+    """Python ignores exceptions there and would continue."""
     program = (
         "import signal, sys, threading\n"
         "class Finalized:\n"
@@ -156,8 +156,8 @@ def test_a_program_that_imports_headrace_handles_ctrl_c_itself(room: Path) -> No
     assert run(room, ["-c", worker, "--multiprocessing-fork"], "none") == (0, "")
 
 
-def test_a_command_that_is_to_ignore_ctrl_c_does(room: Path, tmp_path: Path) -> None:
-    """As `nohup` and shells without job control start it."""
+def test_a_command_that_ignores_ctrl_c_keeps_ignoring_it(room: Path, tmp_path: Path) -> None:
+    """`nohup` and shells without job control start it like this."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         for when in (1, 1000, 100_000, "end"):
@@ -166,7 +166,7 @@ def test_a_command_that_is_to_ignore_ctrl_c_does(room: Path, tmp_path: Path) -> 
         signal.signal(signal.SIGINT, before)
 
 
-def test_what_typer_makes_of_an_interrupt_exits_with_130(
+def test_an_interrupt_that_typer_turns_into_an_exit_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Older versions print `Aborted` and exit with 1."""

@@ -14,7 +14,7 @@ pytest.importorskip("cv2")
 
 from headrace.compat import tensorpack as tp
 from headrace.errors import WorkerError
-from headrace.run.seeding import item_rng
+from headrace.work.seeding import item_rng
 
 
 def numbers(count: int = 10) -> tp.DataFromList:
@@ -40,7 +40,7 @@ def test_every_name_of_the_star_import_exists() -> None:
 
 def test_names_of_the_original_exist_or_are_listed_as_not_carried_over() -> None:
     theirs = pytest.importorskip("tensorpack.dataflow", exc_type=ImportError)
-    page = (Path(__file__).parents[2] / "docs" / "drop-in.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "drop-in.md").read_text()
     absent = {name for name in theirs.__all__ if not hasattr(tp, name)}
     assert absent and [name for name in absent if f"`{name}`" not in page] == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import pickle
 from pathlib import Path
@@ -13,6 +14,7 @@ from PIL import Image
 
 torch = pytest.importorskip("torch")
 
+from headrace import open_source
 from headrace.compat.efficient_pytorch import ImageFolderLMDB
 from headrace.torch import Loader, fast_collate
 from headrace.transforms import Resize
@@ -33,13 +35,14 @@ def shrink(image: Image.Image) -> Image.Image:
 def test_every_image_and_label_is_what_was_written(shared: Path, writer: str) -> None:
     path = database(shared, writer)
     expected = json.loads((path.parent / "expected.json").read_text())["samples"]
-    dataset = ImageFolderLMDB(path)
+    dataset, source = ImageFolderLMDB(path), open_source(path)
     assert len(dataset) == len(expected)
     for i, sample in enumerate(expected):
         image, target = dataset[i]
         assert image.mode == "RGB" and target == sample["label"]
-        (data,) = dataset._source.read(i).fields.values()
+        (data,) = source.read(i).fields.values()
         assert hashlib.sha256(data).hexdigest() == sample["sha256"]
+        assert image.tobytes() == Image.open(io.BytesIO(data)).convert("RGB").tobytes()
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

@@ -31,23 +31,23 @@ def expected_labels(databases: Path, mode: str) -> list[int]:
     return [sample["label"] for sample in files[f"ILSVRC-{mode}.lmdb"]["samples"]]
 
 
-def find_usage(shared: Path) -> str:
+def find_usage(beside: Path) -> str:
     """The block of the README that shows how to replace the DataLoader."""
-    (page,) = (shared / "seeds").glob("001_*.txt")
+    (page,) = (beside / "seeds").glob("001_*.txt")
     blocks = re.findall(r"```\n(.*?)```", page.read_text(), re.DOTALL)
     (usage,) = [block for block in blocks if "train_loader = ImagenetLoader" in block]
     return usage
 
 
 def test_the_usage_in_its_readme_runs_as_it_stands(
-    shared: Path, databases: Path, torchvision: ModuleType
+    beside: Path, databases: Path, torchvision: ModuleType
 ) -> None:
     names: dict[str, Any] = {
         "transforms": torchvision.transforms,
         "args": SimpleNamespace(data=str(databases), batch_size=10, workers=2),
         "ImagenetLoader": ImagenetLoader,
     }
-    exec(find_usage(shared), names)  # noqa: S102
+    exec(find_usage(beside), names)  # noqa: S102
     batches = list(names["train_loader"])
     assert [tuple(images.shape) for images, _ in batches] == [(10, 3, 224, 224)] * 4 + [
         (8, 3, 224, 224)

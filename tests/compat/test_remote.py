@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("zmq")
 
 from headrace.compat.tensorpack import DataFromList, RemoteDataZMQ, send_dataflow_zmq
-from headrace.run.remote import make_keys
+from headrace.flow.remote.protocol import make_keys
 
 
 def test_a_receiver_for_other_machines_warns_unless_it_has_keys() -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from images import encode
+from stored import DATA
 
 cv2 = pytest.importorskip("cv2")
 cv2.setNumThreads(0)  # its threads do not survive a fork: a child would wait for them
@@ -53,9 +54,9 @@ def run(text: str, space: dict[str, Any]) -> None:
     exec(text, space)  # noqa: S102 - running the tutorial is what this file is for
 
 
-def read_blocks(shared: Path) -> dict[str, str]:
-    """The fenced blocks of the tutorial, without the directives that mark lines as important."""
-    text = (shared / "seeds" / "002_ee9dddd739b14f45.txt").read_text()
+def read_blocks() -> dict[str, str]:
+    """Return the fenced blocks of the tutorial, without the directives that mark lines as important."""
+    text = (DATA / "efficient-dataflow.md").read_text()
     blocks = []
     for fence in re.findall(r"```[a-z_]*\n(.*?)```", text, re.DOTALL):
         lines = [x for x in fence.splitlines() if not re.match(r"\s*(\.\. code|:emph)", x)]
@@ -64,8 +65,8 @@ def read_blocks(shared: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def blocks(shared: Path) -> dict[str, str]:
-    return read_blocks(shared)
+def blocks() -> dict[str, str]:
+    return read_blocks()
 
 
 @pytest.fixture(scope="module")

@@ -28,11 +28,12 @@ for name in ("nms", "qnms"):
     torch.library.define(f"torchvision::{{name}}", "(Tensor a, Tensor b, float c) -> Tensor")
 import headrace.torch
 class Recorded(headrace.torch.Loader):
-    def _unwrap(self, batch):
-        entry = [str(self.dataset.path.name), batch.epoch, batch.step, batch.rows[batch.valid].tolist()]
-        with open(os.environ["SEEN"] + os.environ.get("RANK", "0"), "a") as file:
-            file.write(json.dumps(entry) + "\\n")
-        return batch
+    def __iter__(self):
+        for batch in super().__iter__():
+            entry = [str(self.dataset.path.name), batch.epoch, batch.step, batch.rows[batch.valid].tolist()]
+            with open(os.environ["SEEN"] + os.environ.get("RANK", "0"), "a") as file:
+                file.write(json.dumps(entry) + "\\n")
+            yield batch
 headrace.torch.Loader = Recorded
 sys.argv = sys.argv[1:]
 runpy.run_path({str(ROOT / "examples" / "imagenet.py")!r}, run_name="__main__")

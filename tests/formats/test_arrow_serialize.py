@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from formats.fixtures import FIXTURES
 from headrace.errors import SourceError
-from headrace.formats.arrow_serialize import load_arrow
-from headrace.formats.lmdb import open_database, open_lmdb
+from headrace.formats.codecs.arrow_serialize import load_arrow
+from headrace.formats.layouts.lmdb import open_database, open_lmdb
 
 NAMES = [
     "efficient-pytorch/val.lmdb",
@@ -85,7 +85,7 @@ def test_fixtures_of_every_era_hold_what_they_say(shared: Path, version: str) ->
 
 
 @pytest.mark.parametrize("version", ERAS)
-def test_databases_of_every_era_are_read_whole(shared: Path, version: str) -> None:
+def test_databases_of_every_era_are_read_integer(shared: Path, version: str) -> None:
     folder = FIXTURES / f"pyarrow-eras/pyarrow-{version}"
     expected = json.loads((folder / "expected.json").read_text())["lmdb"]
     source = open_lmdb(folder / "tensorpack.lmdb")
@@ -108,7 +108,7 @@ def blobs(shared: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_blob_cut_anywhere_is_an_error_or_whole(blobs: dict[str, bytes], name: str) -> None:
+def test_a_blob_cut_anywhere_is_an_error_or_complete(blobs: dict[str, bytes], name: str) -> None:
     blob = blobs[name]
     whole = load_arrow(blob)
     for size in range(0, len(blob), 7):

@@ -1,13 +1,13 @@
-"""Every layout against the contract of sources."""
+"""Every layout passes the contract of sources."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from formats.contract import SourceContract, same
 from formats.making import (
     make_example,
     photos,
@@ -18,13 +18,14 @@ from formats.making import (
     write_tfrecord,
 )
 from headrace.errors import SourceError
-from headrace.formats.detect import open_source
+from headrace.formats.detect import LAYOUTS, detect, open_source
 from headrace.formats.source import Source
+from headrace.testing.source_contract import SourceContract, same
 from trees import make_folder
 
 
 class Detected(SourceContract):
-    """Opened by what is in it."""
+    """A source whose layout is detected."""
 
     @staticmethod
     def open(path: Path) -> Source:
@@ -42,6 +43,26 @@ class Detected(SourceContract):
         for i, sample in enumerate(samples):
             if 1.2 * sizes[i] < sizes[largest]:
                 assert same(limited.read(i), sample)
+
+    def test_located_fields_are_the_bytes_at_their_offset(self, path: Path) -> None:
+        layout = detect(path)
+        if not LAYOUTS[layout.name].is_indexable:
+            pytest.skip("this layout is not indexed in place")
+        try:
+            source = layout.open_in_place()
+        except SourceError as error:
+            assert "only plain .tar files" in str(error)
+            return
+        count = 0
+        for part in source.parts:
+            for place in part.scan():
+                located = place.locate()
+                assert part.file in (None, located.file)
+                with open(source.root / located.file, "rb") as data:
+                    for name, field in located.sample.items():
+                        assert os.pread(data.fileno(), len(field), located.offsets[name]) == field
+                count += 1
+        assert count == len(self.open(path).names)
 
 
 class TestFolder(Detected):

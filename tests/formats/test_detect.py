@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,10 +22,12 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
+from headrace import index_dataset, open_dataset, pack_dataset
+from headrace.cli.open_path import open_samples
 from headrace.errors import SourceError
-from headrace.formats import detect
-from headrace.formats.detect import OPENERS, find_format, open_source
-from headrace.formats.folder import walk_files
+from headrace.formats import folder_contents
+from headrace.formats.detect import LAYOUTS, LayoutKind, detect, open_source
+from headrace.formats.image_files import ImageFiles
 from images import encode
 from trees import make_folder, write_images
 
@@ -48,7 +52,7 @@ from trees import make_folder, write_images
     ],
 )
 def test_the_originals_are_recognised(shared: Path, path: str, name: str) -> None:
-    assert find_format(FIXTURES / path)[0] == name
+    assert detect(FIXTURES / path).name == name
 
 
 def test_a_file_is_known_by_its_content_and_not_by_its_name(shared: Path, tmp_path: Path) -> None:
@@ -60,17 +64,17 @@ def test_a_file_is_known_by_its_content_and_not_by_its_name(shared: Path, tmp_pa
     }
     for name, path in copies.items():
         shutil.copy(path, tmp_path / "unnamed")
-        assert find_format(tmp_path / "unnamed")[0] == name
+        assert detect(tmp_path / "unnamed").name == name
 
 
 def test_hugging_face_folders_are_recognised(tmp_path: Path) -> None:
     (tmp_path / "hub/data").mkdir(parents=True)
     write_parquet(tmp_path / "hub/data/train.parquet", photos(1))
-    assert find_format(tmp_path / "hub")[0] == "parquet"
+    assert detect(tmp_path / "hub").name == "parquet"
     (tmp_path / "saved").mkdir()
     write_arrow(tmp_path / "saved/data-00000-of-00001.arrow", photos(1))
     (tmp_path / "saved/state.json").write_text("{}")
-    assert find_format(tmp_path / "saved")[0] == "arrow"
+    assert detect(tmp_path / "saved").name == "arrow"
 
 
 def test_classes_beside_the_tars_they_came_in_are_an_image_folder(tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ def test_classes_beside_the_tars_they_came_in_are_an_image_folder(tmp_path: Path
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.JPEG").write_bytes(photos(1)[0])
         (tmp_path / f"{name}.tar").write_bytes(b"")
-    assert find_format(tmp_path)[0] == "folder"
+    assert detect(tmp_path).name == "folder"
 
 
 @pytest.mark.parametrize(
@@ -91,13 +95,11 @@ def test_classes_beside_the_tars_they_came_in_are_an_image_folder(tmp_path: Path
         ("x.parquet", "--format parquet"),
     ],
 )
-def test_data_beside_folders_of_images_are_not_guessed_at(
-    tmp_path: Path, data: str, way: str
-) -> None:
+def test_data_beside_folders_of_images_are_ambiguous(tmp_path: Path, data: str, way: str) -> None:
     for name in [f"empty{k:02d}" for k in range(10)] + ["n02/deep/er"]:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "n02/deep/er/a.jpg").write_bytes(photos(1)[0])
-    assert find_format(tmp_path)[0] == "folder"
+    assert detect(tmp_path).name == "folder"
     (tmp_path / data).touch()
     with pytest.raises(
         SourceError, match=f"both {data} and folders .* with {way} or --format folder$"
@@ -106,7 +108,7 @@ def test_data_beside_folders_of_images_are_not_guessed_at(
     assert len(open_source(tmp_path, format="folder").names) == 1
 
 
-def test_a_table_beside_a_container_of_images_is_not_said_to_be_an_image_folder(
+def test_a_table_beside_a_container_of_images_is_not_called_an_image_folder(
     tmp_path: Path,
 ) -> None:
     write_images(tmp_path, "images/0.jpg")
@@ -123,15 +125,11 @@ def test_an_image_folder_is_found_without_walking_through_all_of_it(
         (tmp_path / name).mkdir()
         for k in range(5):
             (tmp_path / name / f"{k}.jpg").touch()
-    walked = []
-    monkeypatch.setattr(
-        detect,
-        "walk_files",
-        lambda path, **options: (walked.append(x) or x for x in walk_files(path, **options)),
-    )
-    monkeypatch.setattr(detect, "_WALKED_ON", 2)
-    assert find_format(tmp_path)[0] == "folder"
-    assert len(walked) == 3
+    seen = []
+    monkeypatch.setattr(folder_contents, "is_image_name", lambda name: seen.append(name) or True)
+    monkeypatch.setattr(folder_contents, "_WALKED_ON", 2)
+    assert detect(tmp_path).name == "folder"
+    assert len(seen) == 4  # 3 of 10 names, and 1 to see that a class holds images
 
 
 def test_parquet_files_in_a_folder_of_any_name_are_found(tmp_path: Path) -> None:
@@ -144,7 +142,9 @@ def test_parquet_files_in_a_folder_of_any_name_are_found(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("heading", ["ClassId;SignName;Note", "ClassId;SignName"])
-def test_a_table_of_classes_beside_them_is_no_list_of_videos(tmp_path: Path, heading: str) -> None:
+def test_a_table_of_classes_beside_them_is_not_a_list_of_videos(
+    tmp_path: Path, heading: str
+) -> None:
     for name in "01":
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.jpg").write_bytes(photos(1)[0])
@@ -155,17 +155,17 @@ def test_a_table_of_classes_beside_them_is_no_list_of_videos(tmp_path: Path, hea
 def test_a_file_that_a_folder_was_judged_by_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(photos(1)[0])
     (tmp_path / "GT.csv").write_text("Filename;Width;ClassId\na.jpg;24;0\n")
-    with pytest.raises(SourceError, match="taken for a listing .*GT.csv; --format says otherwise"):
+    with pytest.raises(SourceError, match="taken for a listing .*GT.csv; use --format"):
         open_source(tmp_path)
     assert len(open_source(tmp_path, format="folder").names) == 1
 
 
-def test_parquet_files_and_pictures_somewhere_below_are_not_guessed_at(tmp_path: Path) -> None:
+def test_parquet_files_and_images_somewhere_below_are_ambiguous(tmp_path: Path) -> None:
     for name in ("data/train.parquet", "docs/figures/logo.png"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(SourceError, match=r"both data/train.parquet and folders of images"):
-        find_format(tmp_path)
+        detect(tmp_path)
 
 
 def test_parquet_files_behind_a_linked_folder_are_found(tmp_path: Path) -> None:
@@ -177,16 +177,16 @@ def test_parquet_files_behind_a_linked_folder_are_found(tmp_path: Path) -> None:
     assert len(open_source(tmp_path / "set").names) == 2
 
 
-def test_lines_too_long_for_a_name_are_no_videos(tmp_path: Path) -> None:
+def test_lines_too_long_for_a_name_are_not_videos(tmp_path: Path) -> None:
     make_folder(tmp_path / "in")
     (tmp_path / "in" / "notes.csv").write_text("image;text\n" + 500 * "x" + ";y\n")
     (tmp_path / "in" / "captions.jsonl").write_text('{"caption": "' + 400 * "x" + '; y"}\n')
-    assert find_format(tmp_path / "in")[0] == "folder"
+    assert detect(tmp_path / "in").name == "folder"
     (tmp_path / "in" / "captions.jsonl").unlink()
-    assert find_format(tmp_path / "in")[0] == "folder"
+    assert detect(tmp_path / "in").name == "folder"
 
 
-def test_folders_that_may_not_be_read_are_passed_over(
+def test_folders_that_may_not_be_read_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_tar(tmp_path / "0.tar", {"0.jpg": encode(8, 8)})
@@ -199,7 +199,7 @@ def test_folders_that_may_not_be_read_are_passed_over(
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    assert find_format(tmp_path)[0] == "webdataset"
+    assert detect(tmp_path).name == "webdataset"
 
 
 def test_a_list_of_videos_is_one_if_some_of_them_are_missing(tmp_path: Path) -> None:
@@ -226,16 +226,17 @@ def write_tree(root: Path, *names: str, **texts: str) -> Path:
         ("LIST__TSV", "label\tfile\n3\timages/0.jpg\n"),
     ],
 )
-def test_a_listing_of_the_images_in_folders_that_are_no_classes_is_taken(
+def test_a_listing_of_the_images_in_folders_that_are_not_classes_is_taken(
     tmp_path: Path, name: str, text: str
 ) -> None:
     write_tree(tmp_path, "images/0.jpg", **{name: text, "classes__csv": "id,name\n0,cat\n"})
-    assert find_format(tmp_path) == ("listing", tmp_path / name.replace("__", "."))
+    layout = detect(tmp_path)
+    assert (layout.name, layout.place) == ("listing", tmp_path / name.replace("__", "."))
     assert open_source(tmp_path).labels[-1] == 3
 
 
 @pytest.mark.parametrize("format", [None, "listing"])
-def test_images_that_the_listing_of_a_folder_leaves_out_are_said(
+def test_images_that_the_listing_of_a_folder_leaves_out_are_reported(
     tmp_path: Path, format: str | None
 ) -> None:
     write_tree(tmp_path, "images/0.jpg", "images/1.jpg", "2.jpg", list__csv="path\nimages/0.jpg\n")
@@ -244,7 +245,7 @@ def test_images_that_the_listing_of_a_folder_leaves_out_are_said(
     assert not open_source(tmp_path / "list.csv").ignored
 
 
-def test_a_listing_of_the_images_in_folders_that_may_be_classes_is_not_guessed_at(
+def test_a_listing_of_the_images_in_folders_that_may_be_classes_is_ambiguous(
     tmp_path: Path,
 ) -> None:
     write_tree(tmp_path, "cat/0.jpg", "dog/1.jpg", scores__csv="path,score\ncat/0.jpg,1\n")
@@ -267,14 +268,14 @@ def test_a_listing_of_the_images_in_folders_that_may_be_classes_is_not_guessed_a
         ("numbers__ndjson", '{"path": 5}\n'),
     ],
 )
-def test_a_table_that_names_no_image_is_no_listing_of_the_folders(
+def test_a_table_that_names_no_image_is_not_a_listing_of_the_folders(
     tmp_path: Path, name: str, text: str
 ) -> None:
     write_tree(tmp_path, "cat/0.jpg", **{name: text})
-    assert find_format(tmp_path)[0] == "folder"
+    assert detect(tmp_path).name == "folder"
 
 
-def test_several_listings_of_what_is_in_folders_are_not_guessed_at(tmp_path: Path) -> None:
+def test_several_listings_of_images_in_folders_are_ambiguous(tmp_path: Path) -> None:
     images = ("train/0.jpg", "test/1.jpg")
     lists = {f"{name.partition('/')[0]}__csv": f"path\n{name}\n" for name in images}
     write_tree(tmp_path, *images, **lists, submission__csv="id\n1\n")
@@ -282,7 +283,7 @@ def test_several_listings_of_what_is_in_folders_are_not_guessed_at(tmp_path: Pat
         open_source(tmp_path)
 
 
-def test_several_lists_of_videos_are_not_guessed_at(tmp_path: Path) -> None:
+def test_several_lists_of_videos_are_ambiguous(tmp_path: Path) -> None:
     frames = ("20bn-jester-v1/1/00001.jpg", "20bn-jester-v1/2/00001.jpg")
     write_tree(tmp_path, *frames, labels__csv="a\nb\n", train__csv="1;a\n", val__csv="2;b\n")
     for format in (None, "frames"):
@@ -292,7 +293,7 @@ def test_several_lists_of_videos_are_not_guessed_at(tmp_path: Path) -> None:
             open_source(tmp_path, format=format)
 
 
-def test_several_databases_in_a_folder_are_not_guessed_at(shared: Path) -> None:
+def test_several_databases_in_a_folder_are_ambiguous(shared: Path) -> None:
     with pytest.raises(SourceError, match="several databases .*say which one"):
         open_source(FIXTURES / "tensorpack-arrays")
 
@@ -302,7 +303,7 @@ def test_the_layout_can_be_named(shared: Path) -> None:
     assert len(source.names) == 12
     assert set(source.read(0)) == {"image.npy", "label.npy"}
     assert len(open_source(FIXTURES / "gulp-source", format="frames").names) == 12
-    with pytest.raises(ValueError, match=f"must be one of {', '.join(OPENERS)}"):
+    with pytest.raises(ValueError, match=f"must be one of {', '.join(sorted(LAYOUTS))}"):
         open_source(FIXTURES / "gulp", format="zip")
 
 
@@ -314,7 +315,50 @@ def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
 
 def test_what_is_nothing_we_know_is_an_error_that_names_the_choices(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(b"what is this?")
-    with pytest.raises(SourceError, match="no layout that is known.*--format"):
+    with pytest.raises(SourceError, match="not in a known layout.*--format"):
         open_source(tmp_path / "x.bin")
     with pytest.raises(SourceError, match="no such file"):
         open_source(tmp_path / "nothing")
+
+
+def test_a_layout_is_added_by_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+    notes = LayoutKind(
+        lambda path: opened.append(path) or make_source(path),
+        in_file=lambda path, head: head.startswith(b"NOTES"),
+        in_folder=lambda folder: folder.path / "notes" if "notes" in folder.files else None,
+    )
+    monkeypatch.setattr("headrace.formats.detect.LAYOUTS", {"notes": notes, **LAYOUTS})
+    (tmp_path / "notes").write_bytes(b"NOTES")
+    assert detect(tmp_path).name == detect(tmp_path / "notes").name == "notes"
+    assert open_source(tmp_path, format="notes").names == ["0"]
+    assert detect(tmp_path).open().names == ["0"] and opened == [tmp_path, tmp_path / "notes"]
+    with pytest.raises(SourceError, match="notes samples do not lie contiguous in files"):
+        index_dataset(tmp_path)
+
+
+def make_source(path: Path) -> ImageFiles:
+    return ImageFiles(path, ["0"], np.zeros(1, np.int64), np.zeros(1, np.int64), [None])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda path, out: open_source(path),
+        lambda path, out: index_dataset(path, out=out),
+        lambda path, out: open_dataset(path, out),
+        lambda path, out: pack_dataset(path, out),
+        lambda path, out: open_samples(path, None),
+    ],
+    ids=["source", "index", "dataset", "pack", "command"],
+)
+def test_a_path_is_detected_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[Path, Path], object]
+) -> None:
+    calls: list[Path] = []
+    listed = folder_contents.list_folder
+    monkeypatch.setattr(
+        "headrace.formats.detect.list_folder", lambda path: calls.append(path) or listed(path)
+    )
+    use(make_folder(tmp_path / "in"), tmp_path / "out")
+    assert calls == [tmp_path / "in"]

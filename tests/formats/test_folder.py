@@ -7,7 +7,7 @@ import pytest
 
 from headrace.errors import SourceChangedError, SourceError
 from headrace.formats.detect import open_source
-from headrace.formats.folder import open_folder
+from headrace.formats.layouts.folder import open_folder
 from images import encode
 from trees import make_folder, write_images
 
@@ -64,7 +64,7 @@ def test_a_folder_whose_directories_have_no_images_is_unlabelled(tmp_path: Path)
     assert source.ignored == ["notes/a.txt"]
 
 
-def test_an_index_is_no_class_unless_it_lies_beside_images(tmp_path: Path) -> None:
+def test_an_index_is_not_a_class_unless_it_lies_beside_images(tmp_path: Path) -> None:
     write_images(tmp_path, "cat/0.jpg", "dog/1.jpg")
     (tmp_path / "aindex").mkdir()
     for name in ("aindex", "cat"):
@@ -72,7 +72,7 @@ def test_an_index_is_no_class_unless_it_lies_beside_images(tmp_path: Path) -> No
     assert open_source(tmp_path).classes == ["cat", "dog"]
 
 
-def test_files_that_are_not_images_are_ignored_and_said(tmp_path: Path) -> None:
+def test_files_that_are_not_images_are_ignored_and_reported(tmp_path: Path) -> None:
     make_folder(tmp_path, classes=1, per_class=1)
     (tmp_path / "class0" / "notes.txt").write_text("hello")
     (tmp_path / "class0" / ".DS_Store").write_text("hidden")
@@ -116,7 +116,7 @@ def test_a_link_to_nowhere_is_listed_and_rejected_when_read(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["pipe.jpg", "link.jpg"])
-def test_what_is_no_file_is_ignored_and_not_waited_for(tmp_path: Path, name: str) -> None:
+def test_a_pipe_is_ignored_without_waiting_for_it(tmp_path: Path, name: str) -> None:
     make_folder(tmp_path / "in", classes=1, per_class=1)
     os.mkfifo(tmp_path / "in/class0/pipe.jpg" if name == "pipe.jpg" else tmp_path / "pipe")
     if name == "link.jpg":

@@ -11,7 +11,7 @@ from formats.fixtures import FIXTURES, expected, sha256
 from formats.making import photos
 from headrace.errors import SourceChangedError, SourceError
 from headrace.formats.detect import open_source
-from headrace.formats.frames import open_frames
+from headrace.formats.layouts.frames import open_frames
 
 
 def test_every_frame_is_the_file_that_lies_there(shared: Path) -> None:
@@ -42,7 +42,9 @@ def test_the_folder_may_be_named_beside_the_listing(tmp_path: Path) -> None:
     assert source.classes is None
 
 
-def test_an_empty_label_is_none_and_a_byte_order_mark_no_part_of_an_id(tmp_path: Path) -> None:
+def test_an_empty_label_means_no_label_and_a_byte_order_mark_does_not_belong_to_an_id(
+    tmp_path: Path,
+) -> None:
     source = open_frames(make_videos(tmp_path, "\ufeff7;\n8;cat\n"))
     assert (list(source.names), source.classes) == (["7", "8"], ["cat"])
     assert [source.read(i).label for i in range(2)] == [None, 0]
@@ -89,7 +91,7 @@ def test_frames_that_change_after_listing_are_an_error(tmp_path: Path) -> None:
         source.read(0)
 
 
-def test_a_frame_that_is_no_jpeg_is_an_error(tmp_path: Path) -> None:
+def test_a_frame_that_is_not_a_jpeg_is_an_error(tmp_path: Path) -> None:
     listing = make_videos(tmp_path, "7;a\n")
     (tmp_path / "7/00001.jpg").write_bytes(b"GIF89a")
     with pytest.raises(SourceError, match="00001.jpg is not a JPEG"):

@@ -11,7 +11,7 @@ import pytest
 from formats.fixtures import FIXTURES, expected, hostile, sha256
 from formats.making import photos, write_gulp
 from headrace.errors import SourceError
-from headrace.formats.gulp import open_gulp
+from headrace.formats.layouts.gulp import open_gulp
 
 
 @pytest.mark.parametrize("name", ["gulp", "gulp-12chunks"])

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from headrace import PackError, SourceError, index_dataset, open_dataset, pack_dataset
+from headrace.formats.codecs.listing_table import _feed, read_csv
 from headrace.formats.detect import open_source
-from headrace.formats.listing import open_listing
-from headrace.formats.listing_table import _feed, read_csv
+from headrace.formats.layouts.listing import open_listing
 from images import encode
 
 
@@ -189,7 +189,7 @@ def test_two_listings_in_a_folder_are_ambiguous(flat: Path) -> None:
         open_source(flat)
 
 
-def test_a_missing_label_is_none_among_names_as_among_numbers(flat: Path) -> None:
+def test_a_missing_label_among_names_or_numbers_means_no_label(flat: Path) -> None:
     (flat / "names.csv").write_text("path,label\na.jpg,dog\nb.jpg,\nc.jpg,cat\n")
     source = open_listing(flat / "names.csv")
     assert (source.classes, list(source.labels)) == (["cat", "dog"], [1, None, 0])
@@ -215,7 +215,7 @@ def test_text_that_is_not_utf8_is_an_error_that_names_the_column(flat: Path, col
 def test_spaces_around_a_label_are_an_error(flat: Path, labels: tuple[str, ...]) -> None:
     rows = [f"{name}.jpg,{label}\n" for name, label in zip("abc", labels, strict=True)]
     (flat / "list.csv").write_text("path,label\n" + "".join(rows))
-    with pytest.raises(SourceError, match="the label '.*' has spaces around it"):
+    with pytest.raises(SourceError, match="the label '.*' has leading or trailing spaces"):
         open_listing(flat / "list.csv")
 
 
@@ -245,7 +245,7 @@ def test_a_missing_file_is_named_when_it_is_read(flat: Path) -> None:
 
 def test_a_missing_file_is_an_error_or_left_out_on_request(flat: Path) -> None:
     (flat / "list.csv").write_text("path,label,who\nmissing.jpg,1,ann\na.jpg,2,bob\n")
-    with pytest.raises(SourceError, match="missing.jpg: no such file"):
+    with pytest.raises(PackError, match="1 of 2 .*\n.*missing.jpg: no such file"):
         index_dataset(flat / "list.csv", out=flat / "index")
     assert index_dataset(flat / "list.csv", out=flat / "index", on_error="skip").samples == 1
     (sample,) = open_dataset(flat / "index")
@@ -267,7 +267,7 @@ def test_a_label_column_that_is_misspelt_is_an_error(flat: Path, name: str) -> N
 @pytest.mark.parametrize(
     "text", ["path;label\n", "image;label\na.jpg;cat\n", '"a.jpg";"cat"\n"b.jpg";"dog"\n']
 )
-def test_a_listing_with_semicolons_is_no_list_of_videos(flat: Path, text: str) -> None:
+def test_a_listing_with_semicolons_is_not_a_list_of_videos(flat: Path, text: str) -> None:
     (flat / "list.csv").write_text(text)
     with pytest.raises(SourceError, match="separated by ';'; save it with commas"):
         open_source(flat / "list.csv")
@@ -316,7 +316,7 @@ def test_ids_are_files_with_the_suffix_of_an_image(flat: Path) -> None:
     source = open_listing(flat / "list.csv", path_column="id")
     assert list(source.names) == ["a.jpg", "b.jpg", "sub/12.PNG", "gone", "nowhere/1"]
     assert [next(iter(source.read(i))) for i in range(3)] == ["jpg", "jpg", "png"]
-    assert source.missing == ["gone", "nowhere/1"]
+    assert list(source.find_rejected()) == [3, 4]
     for i in (3, 4):
         with pytest.raises(SourceError, match="no such file below"):
             source.read(i)
@@ -395,7 +395,7 @@ def test_columns_are_of_listings_alone(flat: Path) -> None:
         open_source(flat, path_column="id")
 
 
-def test_which_of_several_listings_was_taken_is_said(
+def test_a_warning_says_which_of_several_listings_was_taken(
     flat: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (flat / "notes.csv").write_text("who,what\nann,saw\n")
@@ -403,7 +403,7 @@ def test_which_of_several_listings_was_taken_is_said(
     source = open_source(flat)
     assert list(source.names) == ["a.jpg"]
     assert source.ignored[0] == "notes.csv (another listing)"
-    assert "train.csv is taken as the listing, and not notes.csv" in caplog.text
+    assert "train.csv is the listing, and notes.csv is ignored" in caplog.text
 
 
 def test_columns_that_none_of_several_listings_has_are_named(flat: Path) -> None:

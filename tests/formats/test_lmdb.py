@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from formats.fixtures import FIXTURES, expected, good_samples, hostile, matches_array, sha256
 from formats.making import photos
 from headrace.errors import SourceChangedError, SourceError
-from headrace.formats.datapoint import make_sample
-from headrace.formats.detect import find_format
-from headrace.formats.lmdb import open_lmdb
+from headrace.formats.codecs.datapoint import make_sample
+from headrace.formats.detect import detect
+from headrace.formats.layouts.lmdb import open_lmdb
+from headrace.formats.layouts.unified_doc import open_unified_doc
 from headrace.formats.source import find_bytes
-from headrace.formats.unified_doc import open_unified_doc
 
 IMAGES = [
     "efficient-pytorch/val.lmdb",
@@ -93,7 +93,7 @@ def test_arrays_and_dicts_of_the_originals_are_read_with_every_component(
 
 @pytest.mark.parametrize("name", ["unified-doc/warp24.lmdb", "unified-doc-merged/merged.lmdb"])
 def test_the_records_of_a_document_become_the_fields_of_one_sample(shared: Path, name: str) -> None:
-    assert find_format(FIXTURES / name)[0] == "unified-doc"
+    assert detect(FIXTURES / name).name == "unified-doc"
     source, records = open_unified_doc(FIXTURES / name), expected(name.partition("/")[0])["records"]
     documents: dict[str, dict[str, Any]] = {}
     for record in records:
@@ -147,7 +147,7 @@ def test_a_hostile_value_is_an_error_and_the_others_stay_readable(
 
 
 @pytest.mark.parametrize("entry", OTHERS, ids=lambda entry: entry["file"][5:-5])
-def test_a_damaged_database_is_an_error_or_gives_whole_samples(
+def test_a_damaged_database_is_an_error_or_gives_complete_samples(
     entry: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -171,11 +171,11 @@ def test_a_damaged_database_is_an_error_or_gives_whole_samples(
     [
         ("keys-extra", "__keys__: names 1 keys that are not there"),
         ("keys-short", "__keys__: leaves out 3 samples that are there"),
-        ("keys-dup", "__keys__: has 2 entries twice or that are no keys"),
+        ("keys-dup", "__keys__: has 2 entries twice or that are not keys"),
         ("len-huge", "__len__: says 1000000000000, there are 6 samples"),
     ],
 )
-def test_a_wrong_table_of_contents_is_said_and_not_followed(
+def test_a_wrong_table_of_contents_is_reported_and_not_followed(
     shared: Path, file: str, note: str
 ) -> None:
     source = open_lmdb(FIXTURES / f"hostile/lmdb/{file}.lmdb")
@@ -187,7 +187,7 @@ SWEEP = """
 import resource, sys
 from pathlib import Path
 from headrace.errors import SourceError
-from headrace.formats.lmdb import open_lmdb
+from headrace.formats.layouts.lmdb import open_lmdb
 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 for path in sorted(Path(sys.argv[1]).glob("*.lmdb")):
@@ -293,8 +293,8 @@ def test_a_component_called_json_is_kept_beside_the_numbers_and_texts() -> None:
 
 
 @pytest.mark.parametrize("label", ["cat", 0.5, True])
-def test_the_label_of_a_dict_is_a_whole_number_or_an_error(label: object) -> None:
-    with pytest.raises(SourceError, match="not a whole number"):
+def test_the_label_of_a_dict_is_an_integer_or_an_error(label: object) -> None:
+    with pytest.raises(SourceError, match="not an integer"):
         make_sample("k", {"image": photos(1)[0], "label": label})
 
 

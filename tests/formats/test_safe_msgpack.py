@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import SourceError
-from headrace.formats.safe_msgpack import load_msgpack
+from headrace.formats.codecs.safe_msgpack import load_msgpack
 
 msgpack = pytest.importorskip("msgpack")
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import SourceError
-from headrace.formats.safe_pickle import PickleError, load_pickle
+from headrace.formats.codecs.safe_pickle import PickleError, load_pickle
 
 LEAVES = (
     st.none()

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from formats.making import make_example, photos, write_tfrecord
 from headrace.errors import SourceError
-from headrace.formats.tf_example import parse_example
-from headrace.formats.tfrecord import is_tfrecord, open_tfrecord
+from headrace.formats.codecs.tf_example import parse_example
+from headrace.formats.layouts.tfrecord import is_tfrecord, open_tfrecord
 
 
 def write(tmp_path: Path, *examples: dict[str, object]) -> Path:
@@ -71,7 +71,7 @@ def test_several_images_are_several_fields(tmp_path: Path) -> None:
     assert (sample["left.jpg"], sample["right.jpg"], sample.label) == (left, right, None)
 
 
-def test_bytes_that_are_no_text_are_fields_of_their_own(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_become_fields(tmp_path: Path) -> None:
     image = photos(1)[0]
     example = {
         "image": image,
@@ -123,13 +123,13 @@ def test_a_lying_length_or_a_cut_file_is_an_error_with_its_place(tmp_path: Path)
         with pytest.raises(SourceError, match="byte"):
             open_tfrecord(path)
     path.write_bytes(b"\xff" * 8 + whole[8:])
-    assert not is_tfrecord(path)
+    assert not is_tfrecord(path, path.read_bytes())
     with pytest.raises(SourceError, match="byte 0: not the beginning of a record"):
         open_tfrecord(path)
 
 
 @given(data=st.binary(max_size=200))
-def test_bytes_that_are_no_example_are_an_error_and_nothing_else(data: bytes) -> None:
+def test_bytes_that_are_not_an_example_are_a_source_error(data: bytes) -> None:
     try:
         parse_example(data)
     except SourceError:
@@ -150,9 +150,9 @@ def test_gzipped_records_are_read_but_not_indexed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("label", [b"cat", 0.5, b"\xff"])
-def test_a_label_that_is_no_whole_number_is_an_error(tmp_path: Path, label: object) -> None:
+def test_a_label_that_is_not_an_integer_is_an_error(tmp_path: Path, label: object) -> None:
     image = photos(1)[0]
-    with pytest.raises(SourceError, match="not a whole number"):
+    with pytest.raises(SourceError, match="not an integer"):
         open_tfrecord(write(tmp_path, {"image": image, "label": label})).read(0)
     both = {"image": image, "image/class/label": label, "label": 3}
     assert open_tfrecord(write(tmp_path, both)).read(0).label == 3

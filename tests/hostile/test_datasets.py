@@ -14,8 +14,8 @@ import pytest
 
 import headrace
 from headrace.errors import CorruptError
-from headrace.pack.index import encode_index
-from headrace.pack.manifest import find_checksum
+from headrace.store.index_schema import encode_index
+from headrace.store.manifest import find_checksum
 from trees import make_folder
 
 

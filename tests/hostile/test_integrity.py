@@ -17,8 +17,8 @@ import pytest
 import headrace
 from formats.making import write_tar
 from headrace.errors import CorruptError, DecodeError
-from headrace.pack.index import encode_index
-from headrace.pack.manifest import find_checksum
+from headrace.store.index_schema import encode_index
+from headrace.store.manifest import find_checksum
 from headrace.transforms import RandomResizedCrop
 from images import encode
 from trees import make_folder

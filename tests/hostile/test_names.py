@@ -16,9 +16,9 @@ import pytest
 import headrace
 from formats.making import make_example, write_gulp, write_tar, write_tfrecord
 from headrace.errors import HeadraceError, PackError
-from headrace.pack.index import encode_index
-from headrace.pack.stream import pack_samples
+from headrace.pack.pack_stream import pack_samples
 from headrace.sample import Sample
+from headrace.store.index_schema import encode_index
 from images import encode
 
 EVIL = [
@@ -270,7 +270,7 @@ def test_links_that_wait_at_the_destination_are_not_followed(tmp_path: Path) -> 
         headrace.pack_dataset(source, out)
     (tmp_path / ".x.tmp").symlink_to(away / "new")
     for to in TARGETS:
-        with pytest.raises(PackError, match=r"\.x\.tmp: left by a run"):
+        with pytest.raises(PackError, match=r"\.x\.tmp: left by an export"):
             headrace.export_samples([Sample("k", {"jpg": IMAGE})], tmp_path / "x", to=to)
     assert sorted(os.listdir(away)) == ["shard-000007.tar", "x.tmp"]
 
@@ -287,7 +287,7 @@ def test_a_record_of_a_killed_pack_that_names_files_elsewhere_is_not_believed(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        headrace.pack_dataset(source, out, shard_size=2000, workers=1, watcher=stop)
+        headrace.pack_dataset(source, out, shard_size=2000, workers=1, progress=stop)
     path = out / ".packing/shard-000000.json"
     record = json.loads(path.read_text())
     record["result"]["record"]["data"]["file"] = "../../evil.tar"

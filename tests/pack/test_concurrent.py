@@ -10,7 +10,7 @@ import pytest
 
 import headrace
 from headrace.errors import PackError
-from headrace.pack.progress import Progress
+from headrace.work.progress import Progress
 from trees import digests, make_folder, without_locks
 
 RACE = """
@@ -55,7 +55,7 @@ for number in range(rounds):
 
 
 @pytest.mark.parametrize("verb", ["pack", "index"])
-def test_of_three_at_once_one_makes_it_and_the_others_are_told_or_find_it_done(
+def test_of_three_packers_one_packs_and_the_others_fail_or_find_the_dataset(
     tmp_path: Path, verb: str
 ) -> None:
     source = make_folder(tmp_path / "source", classes=2, per_class=2)
@@ -72,26 +72,26 @@ def test_of_three_at_once_one_makes_it_and_the_others_are_told_or_find_it_done(
             assert len(headrace.open_dataset(out)) == 4
 
 
-def test_a_pack_that_another_process_finishes_meanwhile_is_found_done(
+def test_a_dataset_that_another_process_finishes_meanwhile_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one ends after the first look at the destination, and before the lock is taken."""
     source, out = make_folder(tmp_path / "source"), tmp_path / "out"
-    from headrace.pack import workshop
+    from headrace.pack import staging
 
-    original = workshop._check_destination
+    original = staging._check_destination
 
     def finish_first(destination: Path) -> None:
-        monkeypatch.setattr(workshop, "_check_destination", original)
+        monkeypatch.setattr(staging, "_check_destination", original)
         headrace.pack_dataset(source, out)
 
-    monkeypatch.setattr(workshop, "_check_destination", finish_first)
+    monkeypatch.setattr(staging, "_check_destination", finish_first)
     assert headrace.pack_dataset(source, out).resumed == 1
     assert headrace.verify_dataset(out) == []
     assert not (out / ".packing").exists()
 
 
-def test_where_there_are_no_locks_packing_works_with_a_warning(
+def test_packing_works_with_a_warning_on_a_file_system_without_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("fcntl.flock", without_locks)
@@ -111,10 +111,10 @@ def test_a_folder_that_is_being_indexed_is_not_indexed_by_another(tmp_path: Path
             headrace.index_dataset(source, out=tmp_path / "out")
         second.append("refused")
 
-    headrace.index_dataset(source, out=tmp_path / "out", watcher=start_second)
+    headrace.index_dataset(source, out=tmp_path / "out", progress=start_second)
     assert second and headrace.verify_dataset(tmp_path / "out") == []
 
 
-def test_a_destination_that_can_never_be_made_is_an_error(tmp_path: Path) -> None:
+def test_a_destination_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PackError, match="cannot be made"):
         headrace.pack_dataset(make_folder(tmp_path / "source"), "/proc/nothing/here")

@@ -12,10 +12,10 @@ import pytest
 
 import headrace
 from headrace.errors import PackError, SourceError
-from headrace.pack.durable import new_place
-from headrace.pack.renumber import read_classes
-from headrace.pack.stream import pack_samples
+from headrace.pack.class_map import read_classes
+from headrace.pack.pack_stream import pack_samples
 from headrace.sample import Sample
+from headrace.store.durable import new_place
 from images import encode
 from trees import digests, full_at, make_folder, write_images
 
@@ -46,7 +46,7 @@ def fail_at(patch: pytest.MonkeyPatch, root: Path, when: int, reason: int) -> Ca
 
 
 @pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EIO])
-def test_a_disk_that_fails_at_any_touch_is_our_error_and_packing_resumes_to_the_same_bytes(
+def test_a_disk_that_fails_at_any_system_call_is_a_pack_error_and_packing_resumes_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
 ) -> None:
     source = make_folder(tmp_path / "source", per_class=2)
@@ -71,7 +71,7 @@ def test_a_disk_that_fails_at_any_touch_is_our_error_and_packing_resumes_to_the_
 
 
 @pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EIO])
-def test_a_disk_that_fails_at_any_touch_leaves_no_index(
+def test_a_disk_that_fails_at_any_system_call_leaves_no_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
 ) -> None:
     source = write_images(tmp_path / "source", "a/0.jpg", "b/1.jpg")
@@ -146,8 +146,8 @@ def test_a_tar_that_cannot_be_read_is_named(
     def fail(*_: object) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("headrace.pack.inplace.pread_all", fail)
-    with pytest.raises(SourceError, match=r"shard-000000\.tar: .*Input/output error"):
+    monkeypatch.setattr("headrace.formats.random_access.pread_all", fail)
+    with pytest.raises(PackError, match=r"shard-000000\.tar: .*Input/output error"):
         headrace.index_dataset(tmp_path / "tars")
 
 
@@ -160,7 +160,7 @@ def test_a_full_disk_ends_the_packing_of_a_stream_with_our_error_and_leaves_noth
     assert not out.exists()
 
 
-def test_an_error_of_the_samples_themselves_is_not_taken_for_one_of_the_disk(
+def test_an_error_of_the_samples_is_not_reported_as_an_error_of_the_disk(
     tmp_path: Path,
 ) -> None:
     def fail() -> Iterator[Sample]:
@@ -189,7 +189,7 @@ def _make_second(out: Path, first: Path) -> None:
         place.mkdir()
 
 
-def test_a_destination_that_cannot_be_made_is_not_said_to_be_resumed(tmp_path: Path) -> None:
+def test_a_destination_that_cannot_be_made_gets_no_advice_to_resume(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "in", 1, 1)
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(PackError, match="Not a directory.*; choose another destination"):

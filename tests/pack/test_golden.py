@@ -29,7 +29,7 @@ def packed(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def test_the_shard_is_these_bytes(packed: Path) -> None:
+def test_the_bytes_of_a_shard_are_golden(packed: Path) -> None:
     data = (packed / "shard-000000.tar").read_bytes()
     assert len(data) == 5120
     assert hashlib.sha256(data).hexdigest() == (
@@ -37,7 +37,7 @@ def test_the_shard_is_these_bytes(packed: Path) -> None:
     )
 
 
-def test_the_index_is_these_rows(packed: Path) -> None:
+def test_the_rows_of_an_index_are_golden(packed: Path) -> None:
     columns = {
         "key": ["ant/1", "bee/2"],
         "label": [0, 1],
@@ -56,7 +56,7 @@ def test_the_index_is_these_rows(packed: Path) -> None:
     assert headrace.open_dataset(packed).index.to_pydict() == columns
 
 
-def test_the_manifest_is_this(packed: Path) -> None:
+def test_the_manifest_is_golden(packed: Path) -> None:
     manifest = json.loads((packed / "headrace.json").read_text())
     assert list(manifest)[-1] == "sha256"
     checksum = manifest.pop("sha256")

@@ -22,8 +22,9 @@ from headrace import (
     pack_dataset,
     verify_dataset,
 )
-from headrace.pack.inplace import index_source
-from headrace.serve.transforms import RandomResizedCrop
+from headrace.formats.detect import detect
+from headrace.pack.index_in_place import index_source
+from headrace.recipe.transforms import RandomResizedCrop
 from trees import file_bytes, make_folder
 
 
@@ -115,9 +116,11 @@ def test_nothing_but_bad_samples_is_an_error_also_with_skip(tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
-def test_a_source_that_changes_while_it_is_indexed_is_no_bad_sample(tmp_path: Path) -> None:
+def test_a_source_that_changes_while_it_is_indexed_is_an_error_even_with_skip(
+    tmp_path: Path,
+) -> None:
     path = write_tfrecord(tmp_path / "a.tfrecord", [make_example({"image": photos(1)[0]})])
-    source = open_source(path)
+    source = detect(path).open_in_place()
     os.utime(path, ns=(0, 0))
     with pytest.raises(PackError, match=r"a\.tfrecord/000000: .* changed .*; index again"):
         index_source(source, out=tmp_path / "out", on_error="skip")
@@ -190,3 +193,18 @@ def test_an_index_inside_the_image_folder_is_refused(tmp_path: Path, inside: str
         index_dataset(root, out=root / inside)
     assert not (root / inside).exists()
     assert index_dataset(root, out=root).samples == 5
+
+
+def test_an_image_folder_that_has_its_index_can_be_moved(tmp_path: Path) -> None:
+    index_dataset(make_folder(tmp_path / "in", classes=1))
+    (tmp_path / "in").rename(tmp_path / "moved")
+    assert len(list(open_dataset(tmp_path / "moved"))) == 5
+
+
+def test_missing_image_files_are_known_before_the_others_are_read(tmp_path: Path) -> None:
+    (tmp_path / "0.jpg").write_bytes(photos(1)[0])
+    (tmp_path / "l.csv").write_text("path\n0.jpg\n1.jpg\n")
+    seen: list[object] = []
+    with pytest.raises(PackError, match=r"1 of 2 samples .*\n  1.jpg: no such file"):
+        index_dataset(tmp_path / "l.csv", out=tmp_path / "out", progress=seen.append)
+    assert not seen

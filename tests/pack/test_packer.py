@@ -21,7 +21,7 @@ import headrace
 from headrace._core import decode_jpeg
 from headrace.errors import PackError
 from headrace.pack.packer import PackSummary
-from headrace.pack.progress import Progress, Watcher
+from headrace.work.progress import Progress, ProgressCallback
 from images import damaged_dds, damaged_tiff, encode
 from jpegs import OK
 from trees import digests, file_bytes, make_folder, untar
@@ -32,7 +32,9 @@ def folder(tmp_path: Path) -> Path:
     return make_folder(tmp_path / "source")
 
 
-def test_tar_gives_the_source_files_back_by_name_and_byte(folder: Path, tmp_path: Path) -> None:
+def test_unpacking_the_tar_gives_the_source_files_with_their_names_and_bytes(
+    folder: Path, tmp_path: Path
+) -> None:
     (folder / "class0" / "UPPER.JPEG").write_bytes(encode(9, 9))
     headrace.pack_dataset(folder, tmp_path / "packed", shard_size=6000)
     out = file_bytes(untar(tmp_path / "packed", tmp_path / "out"))
@@ -125,7 +127,7 @@ def test_columns_of_a_listing_become_columns_of_the_index(tmp_path: Path) -> Non
     assert json.loads(dataset[0]["json"]) == {"angle": 0.5, "who": "änn"}
 
 
-def test_columns_may_not_take_the_names_of_the_index(tmp_path: Path) -> None:
+def test_columns_with_names_of_the_index_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(encode(8, 8))
     (tmp_path / "list.csv").write_text("path,label,key,jpg.size\na.jpg,1,x,3\n")
     with pytest.raises(headrace.SourceError, match=r"\['key', 'jpg.size'\].*rename"):
@@ -161,7 +163,7 @@ def test_bad_files_are_skipped_on_request_and_listed(folder: Path, tmp_path: Pat
     assert headrace.verify_dataset(tmp_path / "out") == []
 
 
-def test_what_a_skipping_pack_left_out_is_refused_without_skip(tmp_path: Path) -> None:
+def test_a_dataset_with_skipped_files_is_refused_without_skip(tmp_path: Path) -> None:
     source, out = make_folder(tmp_path / "in"), tmp_path / "out"
     (source / "class0" / "bad.jpg").write_bytes(b"no image")
 
@@ -169,7 +171,7 @@ def test_what_a_skipping_pack_left_out_is_refused_without_skip(tmp_path: Path) -
         if done.samples == 10:
             raise KeyboardInterrupt
 
-    def pack(on_error: Any, watcher: Watcher | None = None) -> PackSummary:
+    def pack(on_error: Any, progress: ProgressCallback | None = None) -> PackSummary:
         return headrace.pack_dataset(
             source,
             out,
@@ -177,7 +179,7 @@ def test_what_a_skipping_pack_left_out_is_refused_without_skip(tmp_path: Path) -
             order="source",
             workers=1,
             on_error=on_error,
-            watcher=watcher,
+            progress=progress,
         )
 
     with pytest.raises(KeyboardInterrupt):
@@ -196,7 +198,7 @@ def test_what_a_skipping_pack_left_out_is_refused_without_skip(tmp_path: Path) -
     assert pack("skip").samples == 15
 
 
-def test_nothing_but_bad_files_is_an_error(tmp_path: Path) -> None:
+def test_a_source_of_only_bad_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "in" / "c").mkdir(parents=True)
     (tmp_path / "in" / "c" / "x.jpg").write_bytes(b"no")
     with pytest.raises(PackError, match="1 of 1 files cannot be packed") as caught:
@@ -222,9 +224,9 @@ def test_kinds_heights_and_widths_are_in_the_index(tmp_path: Path) -> None:
     assert index["png.width"].to_pylist() == [None, None, 22]
 
 
-def test_progress_reaches_the_whole(folder: Path, tmp_path: Path) -> None:
+def test_progress_reaches_the_total(folder: Path, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    headrace.pack_dataset(folder, tmp_path / "out", watcher=seen.append)
+    headrace.pack_dataset(folder, tmp_path / "out", progress=seen.append)
     assert seen[-1].samples == seen[-1].total_samples == 15
     assert seen[-1].bytes == seen[-1].total_bytes == sum(map(len, file_bytes(folder).values()))
 
@@ -250,8 +252,8 @@ def test_numbers_may_be_numpys_integers(folder: Path, tmp_path: Path) -> None:
     assert digests(tmp_path / "numpy") == digests(tmp_path / "python")
 
 
-def test_a_number_that_is_not_whole_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"seed is 1\.5; it must be a whole number"):
+def test_a_number_that_is_not_an_integer_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"seed: 1\.5 is not an integer"):
         headrace.pack_dataset(folder, tmp_path / "packed", seed=1.5)  # type: ignore[arg-type]
     assert not (tmp_path / "packed").exists()
 
@@ -283,13 +285,15 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["shard-000000.tar", "shard-000001.arrow"])
-@pytest.mark.parametrize(("harm", "said"), [(remove, "is missing"), (cut, "has .* bytes, the")])
-def test_a_finished_data_set_that_is_not_whole_is_no_success(
+@pytest.mark.parametrize(
+    ("harm", "said"), [(remove, "the file is missing"), (cut, ".* bytes, the")]
+)
+def test_a_finished_dataset_that_is_damaged_is_refused(
     folder: Path, tmp_path: Path, name: str, harm: Callable[[Path], None], said: str
 ) -> None:
     headrace.pack_dataset(folder, tmp_path / "out", shard_size=6000)
     harm(tmp_path / "out" / name)
-    with pytest.raises(PackError, match=f"{name} {said}.*headrace verify"):
+    with pytest.raises(PackError, match=f"{name}: {said}.*headrace verify"):
         headrace.pack_dataset(folder, tmp_path / "out", shard_size=6000)
 
 
@@ -304,7 +308,7 @@ def test_the_reason_why_a_file_is_rejected_is_the_same_every_time(tmp_path: Path
     assert summary.rejected == [("c/html.jpg", "does not decode: cannot identify image file")]
 
 
-def test_an_odd_jpeg_is_packed_if_pillow_forgives_it_and_only_then(tmp_path: Path) -> None:
+def test_an_unusual_jpeg_is_packed_if_and_only_if_pillow_decodes_it(tmp_path: Path) -> None:
     files = make_folder(tmp_path / "in", classes=1, per_class=1) / "class0"
     whole = encode(200, 200)
     middle, tables = len(whole) // 2, whole.index(b"\xff\xdb")
@@ -324,7 +328,7 @@ def test_an_odd_jpeg_is_packed_if_pillow_forgives_it_and_only_then(tmp_path: Pat
 
 @pytest.mark.parametrize("size", [40, 200, 500])
 @pytest.mark.parametrize("restart", [0, 1])
-def test_a_jpeg_cut_anywhere_is_rejected(tmp_path: Path, size: int, restart: int) -> None:
+def test_a_jpeg_truncated_anywhere_is_rejected(tmp_path: Path, size: int, restart: int) -> None:
     whole = encode(size, size, restart_marker_rows=restart)
     scan = whole.index(b"\xff\xda") + 14
     write = make_folder(tmp_path / "in", classes=1, per_class=1) / "class0"
@@ -340,7 +344,7 @@ def test_a_jpeg_cut_anywhere_is_rejected(tmp_path: Path, size: int, restart: int
     ("suffix", "options"),
     [("jpg", {"progressive": True}), ("png", {"format": "PNG"}), ("webp", {"format": "WEBP"})],
 )
-def test_a_cut_image_of_another_kind_is_rejected_too(
+def test_a_truncated_image_of_another_kind_is_rejected_too(
     tmp_path: Path, suffix: str, options: dict[str, Any]
 ) -> None:
     folder = make_folder(tmp_path / "in", classes=1, per_class=1) / "class0"

@@ -15,8 +15,8 @@ import pytest
 import headrace
 from formats.making import make_example, write_tfrecord
 from headrace.errors import PackError
-from headrace.pack.progress import Progress
-from headrace.pack.shrink import Shrink
+from headrace.pack.shrink_images import Shrink
+from headrace.work.progress import Progress
 from images import encode
 from trees import digests, make_folder
 
@@ -47,7 +47,7 @@ source, destination, samples = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def kill(done):
     if done.samples >= samples:
         os.kill(os.getpid(), signal.SIGKILL)
-headrace.pack_dataset(source, destination, shard_size=20000, workers=2, watcher=kill)
+headrace.pack_dataset(source, destination, shard_size=20000, workers=2, progress=kill)
 """
 
 
@@ -71,7 +71,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
 
 
 @pytest.mark.parametrize("part", range(12))
-def test_killed_at_any_touch_of_the_disk_it_goes_on_to_the_same_bytes(
+def test_packing_killed_at_any_system_call_resumes_to_the_same_bytes(
     whole: tuple[Path, dict[str, str], int], tmp_path: Path, part: int
 ) -> None:
     source, expected, touches = whole
@@ -84,7 +84,7 @@ def test_killed_at_any_touch_of_the_disk_it_goes_on_to_the_same_bytes(
         assert digests(destination) == expected, when
 
 
-def test_killed_again_and_again_at_random_moments_it_ends_with_the_same_bytes(
+def test_packing_killed_at_random_moments_ends_with_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     source = make_folder(tmp_path / "source", classes=4, per_class=40, size=64)
@@ -129,7 +129,7 @@ def test_a_file_replaced_by_an_older_one_of_its_size_is_noticed(
         headrace.pack_dataset(source, tmp_path / "out", shrink=shrink)
 
 
-def test_files_that_were_only_touched_are_the_same(tmp_path: Path) -> None:
+def test_files_that_were_only_touched_count_as_unchanged(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "source")
     (source / "class0" / "bad.jpg").write_bytes(b"no image")
     first = headrace.pack_dataset(source, tmp_path / "out", on_error="skip")
@@ -140,7 +140,7 @@ def test_files_that_were_only_touched_are_the_same(tmp_path: Path) -> None:
     assert (again.resumed, again.rejected) == (first.shards, first.rejected)
 
 
-def test_shards_of_a_killed_pack_with_other_options_are_not_taken_over(tmp_path: Path) -> None:
+def test_shards_of_a_killed_pack_with_other_options_are_not_reused(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "source")
     headrace.pack_dataset(source, tmp_path / "expected", shard_size=9000, seed=5)
     assert run_killed_at(source, tmp_path / "out", 30).returncode == -signal.SIGKILL
@@ -175,10 +175,10 @@ def stop_at_ten(done: Progress) -> None:
 
 def stop_half_way(source: Path, destination: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        headrace.pack_dataset(source, destination, shard_size=4000, workers=1, watcher=stop_at_ten)
+        headrace.pack_dataset(source, destination, shard_size=4000, workers=1, progress=stop_at_ten)
 
 
-def test_a_shard_that_was_cut_short_since_the_stop_is_not_taken_over(tmp_path: Path) -> None:
+def test_a_shard_that_was_truncated_since_is_not_reused(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "source")
     stop_half_way(source, tmp_path / "out")
     shard = tmp_path / "out/.packing/shard-000000.tar"
@@ -187,10 +187,10 @@ def test_a_shard_that_was_cut_short_since_the_stop_is_not_taken_over(tmp_path: P
     assert headrace.verify_dataset(tmp_path / "out") == []
 
 
-def test_shards_taken_over_count_as_progress(tmp_path: Path) -> None:
+def test_reused_shards_count_as_progress(tmp_path: Path) -> None:
     source, seen = make_folder(tmp_path / "source"), list[Progress]()
     stop_half_way(source, tmp_path / "out")
-    summary = headrace.pack_dataset(source, tmp_path / "out", shard_size=4000, watcher=seen.append)
+    summary = headrace.pack_dataset(source, tmp_path / "out", shard_size=4000, progress=seen.append)
     assert summary.resumed > 0
     assert seen[-1] == (15, 15, summary.source_bytes, summary.source_bytes)
 
@@ -198,8 +198,8 @@ def test_shards_taken_over_count_as_progress(tmp_path: Path) -> None:
 def test_shards_of_a_larger_pack_that_was_stopped_are_removed(tmp_path: Path) -> None:
     source = make_folder(tmp_path / "source")
     stop_half_way(source, tmp_path / "out")
-    workshop = tmp_path / "out/.packing"
-    (workshop / "shard-000001.tar").rename(tmp_path / "out/shard-000001.tar")
+    staged = tmp_path / "out/.packing"
+    (staged / "shard-000001.tar").rename(tmp_path / "out/shard-000001.tar")
     headrace.pack_dataset(source, tmp_path / "out")
     names = ["headrace.json", "shard-000000.arrow", "shard-000000.tar"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
@@ -217,7 +217,7 @@ def test_labels_that_changed_are_noticed_in_a_finished_and_in_a_stopped_pack(
             listing=listing,
             shard_size=4000,
             workers=1,
-            watcher=stop_at_ten,
+            progress=stop_at_ten,
         )
     write_listing(source, 2)
     headrace.pack_dataset(source, tmp_path / "out", listing=listing, shard_size=4000)
@@ -228,7 +228,7 @@ def test_labels_that_changed_are_noticed_in_a_finished_and_in_a_stopped_pack(
         headrace.pack_dataset(source, tmp_path / "out", listing=listing, shard_size=4000)
 
 
-def test_a_shard_that_another_plan_replaced_is_not_taken_over(tmp_path: Path) -> None:
+def test_a_shard_that_another_plan_replaced_is_not_reused(tmp_path: Path) -> None:
     """Killed with one seed, killed with another between a tar and its index, run with the first."""
     source = tmp_path / "source"
     for number in range(12):
@@ -252,9 +252,7 @@ def test_a_shard_that_another_plan_replaced_is_not_taken_over(tmp_path: Path) ->
     assert digests(tmp_path / "out") == digests(tmp_path / "expected")
 
 
-def test_every_file_of_a_data_set_is_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_file_of_a_dataset_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = make_folder(tmp_path / "source")
     original, synced = os.fsync, set[int]()
 
@@ -320,7 +318,7 @@ def test_a_source_file_that_vanishes_or_changes_meanwhile_is_named(
 
     with pytest.raises(PackError, match=r"class2/003\.jpg: the file (vanished|changed)"):
         headrace.pack_dataset(
-            source, tmp_path / "out", order="source", workers=1, on_error="skip", watcher=spoil
+            source, tmp_path / "out", order="source", workers=1, on_error="skip", progress=spoil
         )
     assert not looks_finished(tmp_path / "out")
 
@@ -336,7 +334,7 @@ def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: 
         headrace.pack_dataset(source, tmp_path / "out" / "thesis.tex")
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+def test_an_empty_folder_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     headrace.pack_dataset(make_folder(tmp_path / "source"), tmp_path / "out")
     assert looks_finished(tmp_path / "out")
@@ -352,7 +350,7 @@ def test_two_packers_at_once_do_not_mix(tmp_path: Path) -> None:
                 headrace.pack_dataset(source, tmp_path / "out")
             second.append("refused")
 
-    headrace.pack_dataset(source, tmp_path / "out", workers=1, watcher=start_second)
+    headrace.pack_dataset(source, tmp_path / "out", workers=1, progress=start_second)
     assert second == ["refused"]
     assert headrace.verify_dataset(tmp_path / "out") == []
 
@@ -365,7 +363,7 @@ def test_an_interrupt_stops_all_workers_and_can_be_resumed(tmp_path: Path) -> No
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        headrace.pack_dataset(source, tmp_path / "out", shard_size=4000, watcher=interrupt)
+        headrace.pack_dataset(source, tmp_path / "out", shard_size=4000, progress=interrupt)
     assert not looks_finished(tmp_path / "out")
     headrace.pack_dataset(source, tmp_path / "out", shard_size=4000)
     headrace.pack_dataset(source, tmp_path / "expected", shard_size=4000)
@@ -385,5 +383,5 @@ def test_a_container_with_another_label_is_noticed(tmp_path: Path) -> None:
     write(0, 1)
     assert headrace.pack_dataset(path, tmp_path / "out").resumed == 1
     write(1, 0)
-    with pytest.raises(PackError, match="a.tfrecord/000000 changed after it was packed"):
+    with pytest.raises(PackError, match="a.tfrecord/00000[01] changed after it was packed"):
         headrace.pack_dataset(path, tmp_path / "out")

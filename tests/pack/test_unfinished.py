@@ -19,9 +19,9 @@ from trees import digests, make_folder
 
 KILLED = """
 import os, signal, sys
-from headrace.pack import packer, workshop
+from headrace.pack import packer, staging
 source, destination, renames = sys.argv[1], sys.argv[2], int(sys.argv[3])
-publish, replace = workshop.publish, os.replace
+publish, replace = staging.publish, os.replace
 
 def publish_some(*args):
     def count(*names):
@@ -32,9 +32,9 @@ def publish_some(*args):
         replace(*names)
     os.replace = count
     publish(*args)
-    os.kill(os.getpid(), signal.SIGKILL)
 
-workshop.publish = publish_some
+staging.publish = publish_some
+staging.write_manifest = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 packer.pack_dataset(source, destination, shard_size=4000)
 """
 
@@ -60,7 +60,9 @@ def said(out: Path) -> str:
 
 @pytest.mark.parametrize("below", ["", "shard-000000.tar", "shard-{000000..000001}.tar", "*.tar"])
 @pytest.mark.parametrize("format", [None, "webdataset"])
-def test_it_is_no_source(unfinished: Path, tmp_path: Path, below: str, format: str | None) -> None:
+def test_an_unfinished_pack_is_not_a_source(
+    unfinished: Path, tmp_path: Path, below: str, format: str | None
+) -> None:
     path = unfinished / below
     with pytest.raises(SourceError, match=said(unfinished)):
         headrace.open_source(path, format=format)
@@ -71,7 +73,7 @@ def test_it_is_no_source(unfinished: Path, tmp_path: Path, below: str, format: s
     assert not list(tmp_path.iterdir())
 
 
-def test_it_is_no_dataset(unfinished: Path, tmp_path: Path) -> None:
+def test_an_unfinished_pack_is_not_a_dataset(unfinished: Path, tmp_path: Path) -> None:
     for path in (unfinished, unfinished / "headrace.json"):
         with pytest.raises(CorruptError, match=said(unfinished)):
             headrace.open_dataset(path)
@@ -99,7 +101,7 @@ def test_it_is_no_dataset(unfinished: Path, tmp_path: Path) -> None:
         ("bench", "{}"),
     ],
 )
-def test_every_command_says_how_to_resume_it(
+def test_every_command_says_how_to_resume_an_unfinished_pack(
     unfinished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -112,7 +114,7 @@ def test_every_command_says_how_to_resume_it(
 
 
 @pytest.mark.parametrize("renames", [0, 1, 9, 1000])
-def test_killed_anywhere_in_publishing_it_resumes_to_the_same_bytes(
+def test_packing_killed_while_publishing_resumes_to_the_same_bytes(
     tmp_path: Path, renames: int
 ) -> None:
     source = make_folder(tmp_path / "source")

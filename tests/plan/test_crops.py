@@ -50,7 +50,7 @@ def crop_slowly(
 
 
 @given(st.lists(st.tuples(sides, sides), min_size=1, max_size=20), st.integers(0, 999))
-def test_vectorised_crops_are_those_of_the_loop(sizes: list[tuple[int, int]], epoch: int) -> None:
+def test_vectorised_crops_equal_those_of_the_loop(sizes: list[tuple[int, int]], epoch: int) -> None:
     heights, widths = np.array(sizes).T
     uniforms = draw(len(sizes), epoch)
     for scale, ratio in [(SCALE, RATIO), ((0.5, 0.9), (1.0, 1.0)), ((0.9, 1.2), (0.2, 1.5))]:
@@ -105,7 +105,7 @@ def test_crops_are_distributed_as_torchvisions(
 
 
 def test_boxes_never_change() -> None:
-    """A change here changes the images of every training run that is under way."""
+    """A change here changes the images of every training in progress."""
     heights, widths = np.arange(2000) % 487 + 50, np.arange(2000) * 7 % 491 + 50
     boxes = random_resized_crop(heights, widths, draw(2000))
     assert hashlib.sha256(boxes.astype("<i4").tobytes()).hexdigest()[:16] == "bd6195dff77523e5"

@@ -238,7 +238,7 @@ def digest(plan_steps: list[np.ndarray]) -> str:
     ],
 )
 def test_orders_never_change(window: int | None, weighted: bool, expected: str) -> None:
-    """A change here breaks the resuming of every training run that is under way."""
+    """A change here breaks the resuming of every training in progress."""
     runs = make_runs([7, 100, 33] * 50)
     rows = np.arange(7000) // 3 * 2 if weighted else None
     shuffle = Shuffle(seed=2**40 + 1, window=window)

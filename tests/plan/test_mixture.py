@@ -61,7 +61,7 @@ def test_a_small_weight_comes_in_some_epochs() -> None:
 
 
 @pytest.mark.parametrize("weights", [[0.7, 0.3], [1 / 7, 6 / 7], [0.1] * 10])
-def test_whole_shares_are_the_same_in_every_epoch(weights: list[float]) -> None:
+def test_integer_shares_are_the_same_in_every_epoch(weights: list[float]) -> None:
     came = [count_before(np.array(weights), 70, epoch) for epoch in range(200)]
     shares = np.rint(np.array(weights) * 70).astype(int)
     assert np.array_equal(np.diff(came, axis=0), np.tile(shares, (199, 1)))
@@ -72,7 +72,7 @@ def test_epoch_0_rounds_shares_to_the_nearest() -> None:
 
 
 @given(weights, st.sampled_from([300, 301]), epochs, st.integers(1, 9))
-def test_a_source_is_gone_through_before_a_sample_comes_again(
+def test_all_samples_of_a_source_come_before_any_comes_again(
     weights: list[int], count: int, first: int, epochs: int
 ) -> None:
     rows = np.concatenate([draw(e, weights, count) for e in range(first, first + epochs)])
@@ -90,7 +90,7 @@ def test_seeds_go_through_a_source_in_different_orders() -> None:
     assert draw(0, [1, 1, 1], 30, seed=0).tolist() != draw(0, [1, 1, 1], 30, seed=1).tolist()
 
 
-def test_sources_of_equal_runs_are_gone_through_in_different_orders() -> None:
+def test_sources_of_equal_runs_have_different_orders() -> None:
     sources = np.array([0, 100, 200])
     rows = draw_mixture(make_runs([10] * 20), sources, np.ones(2), seed=0, epoch=0, count=60)
     assert rows[:30].tolist() != (rows[30:] - 100).tolist()

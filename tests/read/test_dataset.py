@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 
 import headrace
-from headrace.pack import index_reading
-from headrace.pack.manifest import FileRecord
+from headrace.store import index_reader
+from headrace.store.manifest import FileRecord
 from trees import file_bytes, make_folder
 
 
@@ -41,15 +41,15 @@ def test_samples_by_number_from_both_ends(packed: Path) -> None:
         dataset[0]["mask.png"]
 
 
-def test_what_is_no_number_is_refused_as_such(packed: Path) -> None:
+def test_an_index_that_is_not_an_integer_is_a_type_error(packed: Path) -> None:
     dataset = headrace.open_dataset(packed)
     assert dataset[np.int8(-1)].key == dataset[-1].key
     for place in ([1, 2], np.array([1, 2]), "a"):
-        with pytest.raises(TypeError, match="give the number of a sample, or a slice"):
+        with pytest.raises(TypeError, match="give an integer or a slice"):
             dataset[place]  # type: ignore[call-overload]
 
 
-def test_slices_are_data_sets(packed: Path) -> None:
+def test_slices_are_datasets(packed: Path) -> None:
     dataset = headrace.open_dataset(packed)
     keys = [sample.key for sample in dataset]
     part = dataset[12:2:-3]
@@ -90,12 +90,12 @@ def test_it_works_from_many_threads(packed: Path) -> None:
             assert result == expected
 
 
-def test_a_pickled_data_set_keeps_its_rows(packed: Path) -> None:
+def test_a_pickled_dataset_keeps_its_rows(packed: Path) -> None:
     part = pickle.loads(pickle.dumps(headrace.open_dataset(packed)[3:5]))
     assert keys_of(part) == ["class0/003", "class0/004"]
 
 
-def test_a_missing_data_set_is_file_not_found(tmp_path: Path) -> None:
+def test_a_missing_dataset_is_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such dataset"):
         headrace.open_dataset(tmp_path / "nowhere")
 
@@ -105,7 +105,7 @@ def test_the_index_is_the_same_when_there_are_too_many_shards_to_map(
 ) -> None:
     mapped = headrace.open_dataset(packed).index
     assert mapped["key"].num_chunks > 2
-    monkeypatch.setattr(index_reading, "_MOST_MAPS", 2)
+    monkeypatch.setattr(index_reader, "_MOST_MAPS", 2)
     copied = headrace.open_dataset(packed).index
     assert copied["key"].num_chunks == -(-mapped["key"].num_chunks // 2)
     assert copied.to_pylist() == mapped.to_pylist()
@@ -138,7 +138,7 @@ def test_an_index_that_the_machine_cannot_read_now_is_not_called_damaged(
     def fail(path: Path, record: FileRecord) -> pa.Table:
         raise error
 
-    monkeypatch.setattr(index_reading, "_map", fail)
+    monkeypatch.setattr(index_reader, "_map", fail)
     said = said.format(path=packed / "shard-000000.arrow")
     with pytest.raises(OSError, match=said):
         headrace.open_dataset(packed).read_index()
@@ -155,7 +155,7 @@ def test_an_index_leaves_no_file_open_and_outlives_its_replacement(packed: Path)
     assert table["key"].to_pylist() == keys
 
 
-def test_a_field_that_one_system_call_does_not_read_comes_whole(
+def test_a_field_that_takes_several_system_calls_is_read_completely(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = [dict(sample) for sample in headrace.open_dataset(packed)]
@@ -173,11 +173,11 @@ def test_only_an_image_can_be_chosen_as_the_picture(packed: Path) -> None:
     dataset = headrace.open_dataset(packed)
     assert dataset.choose_image("JPEG")[3:].image == "jpg"
     for field in ("cls", "mask.png"):
-        with pytest.raises(ValueError, match=f"'{field}' is no image field.*'jpg', 'png'"):
+        with pytest.raises(ValueError, match=f"'{field}' is not an image field.*'jpg', 'png'"):
             dataset.choose_image(field)
 
 
-def test_a_relative_path_is_good_in_another_folder(
+def test_a_relative_path_works_after_changing_the_folder(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(packed.parent)

@@ -12,19 +12,19 @@ import pytest
 import headrace
 from formats.making import write_tar
 from headrace._core import build_seek
-from headrace.read.parts import Table
 from headrace.read.seeks import NO_TABLES, read_seeks
+from headrace.read.table import Table
 from images import encode
 
 
-def test_bytes_of_the_file_are_given_where_they_lie(tmp_path: Path) -> None:
+def test_tables_are_found_by_their_offset_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.seek").write_bytes(bytes(range(100)))
     tables = read_seeks(tmp_path / "a.seek", 10, 30)
     assert bytes(tables.table(12, 3)) == bytes([12, 13, 14])
 
 
 @pytest.mark.parametrize("stop", [101, 10_000])
-def test_a_file_that_is_too_short_or_gone_has_no_tables_and_is_logged(
+def test_a_truncated_or_missing_file_has_no_tables_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, stop: int
 ) -> None:
     path = tmp_path / "a.seek"
@@ -61,7 +61,7 @@ def test_a_stale_handle_is_opened_again_once(
     assert read_seeks(tmp_path / "a.seek", 0, 100) is NO_TABLES
 
 
-def test_tables_are_found_among_those_of_other_fields_samples_and_shards(tmp_path: Path) -> None:
+def test_tables_are_found_among_tables_of_other_fields_samples_and_shards(tmp_path: Path) -> None:
     files = {}
     for i in range(6):
         files[f"{i}.jpg"] = encode(300 + i, 400, seed=i)

@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from headrace import _core
-from headrace.render import Color, Output, reference, render_batch
+from headrace.render import Color, Output, render_batch
 from headrace.render.options import BYTES
 from images import make_pixels
+from render import reference
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DTYPES = ["float32", "float16", "bfloat16"]
 
 
 def render(pixels, color=None, output=BYTES):
-    """The pixels as they are, through the colours and the output only."""
+    """Render the pixels unscaled, so that only colours and output change them."""
     height, width, _ = pixels.shape
     out, status = render_batch(
         [pixels], [(0, 0, width, height)], (height, width), color=color, output=output
@@ -127,7 +128,7 @@ def test_every_output_is_the_bytes_converted(dtype, layout):
         np.testing.assert_array_equal(out[row], reference.convert(plain[row], output))
 
 
-def test_floats_without_mean_and_std_are_those_of_to_tensor():
+def test_floats_without_mean_and_std_equal_to_tensor():
     expected = all_levels().astype(np.float32) / np.float32(255)
     np.testing.assert_array_equal(render(all_levels(), output=Output("float32")), expected)
 
@@ -143,7 +144,7 @@ def test_floats_without_mean_and_std_are_those_of_to_tensor():
         ("mean", {"dtype": "uint8", "mean": MEAN}),
     ],
 )
-def test_an_output_that_makes_no_sense_names_the_argument(name, arguments):
+def test_an_invalid_output_names_the_argument(name, arguments):
     with pytest.raises(ValueError, match=name):
         Output(**arguments)
 
@@ -157,6 +158,6 @@ def test_an_output_that_makes_no_sense_names_the_argument(name, arguments):
         ("lighting", Color(lighting=np.zeros(3, np.float32))),
     ],
 )
-def test_colours_that_make_no_sense_name_the_argument(name, color):
+def test_invalid_colours_name_the_argument(name, color):
     with pytest.raises(ValueError, match=name):
         render(make_pixels(4, 4), color)

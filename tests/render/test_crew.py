@@ -1,4 +1,4 @@
-"""Batches in the background: as if they were rendered at once, the oldest first, and gone when nobody wants them."""
+"""Batches rendered in the background are the same as rendered at once, oldest first, and can be dropped."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import time
 import numpy as np
 import pytest
 
-from headrace.render import Crew, begin_batch, build_seek, render_batch
+from headrace.render import Crew, Draws, Jobs, RenderRequest, Target, build_seek, render_batch
 from images import encode
 from own_process import run_python
 
 SIZE = (24, 20)
+
+
+def begin(images, boxes, crew, *, seeks=None, out=None):
+    return RenderRequest(Jobs(images, Draws(boxes), seeks), Target(SIZE, out=out)).begin(crew)
 
 
 def make_images(seed):
@@ -20,18 +24,12 @@ def make_images(seed):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_batches_of_a_crew_are_those_that_are_rendered_at_once(threads):
+def test_a_crew_renders_the_same_batches_as_a_call(threads):
     batches = [make_images(seed) for seed in range(5)]
     boxes = [(0, 0, 20, 25)] * 10
     crew = Crew(threads)
     begun = [
-        begin_batch(
-            images,
-            boxes,
-            SIZE,
-            crew=crew,
-            seeks=[build_seek(image) for image in images[:8]] + [b"", b""],
-        )
+        begin(images, boxes, crew, seeks=[build_seek(image) for image in images[:8]] + [b"", b""])
         for images in batches
     ]
     for number in 3, 0, 4, 1, 2:  # in any order
@@ -42,26 +40,26 @@ def test_batches_of_a_crew_are_those_that_are_rendered_at_once(threads):
         assert status[-1] != 0
 
 
-def test_a_crew_goes_on_with_the_next_batch_when_nothing_is_left_of_the_last():
+def test_a_crew_begins_the_next_batch_when_the_last_has_no_jobs_left():
     render_batch([encode(20, 20)] * 8, [(0, 0, 20, 20)] * 8, SIZE, threads=8)  # threads to spare
     crew, images, boxes = Crew(1), [encode(200, 200)] * 40, [(0, 0, 200, 200)] * 40
     expected, _ = render_batch(images, boxes, SIZE)
     for _ in range(5):
         outs = [np.zeros((40, *SIZE, 3), np.uint8) for _ in range(3)]
-        begun = [begin_batch(images, boxes, SIZE, crew=crew, out=out) for out in outs]
+        begun = [begin(images, boxes, crew, out=out) for out in outs]
         begun[-1].finish()
         assert all(np.array_equal(out, expected) for out in outs)
 
 
-def test_of_a_batch_that_is_dropped_what_has_not_begun_is_left_out():
+def test_dropping_a_batch_cancels_the_jobs_that_have_not_begun():
     pixels = [np.zeros((1000, 1000, 3), np.uint8)] * 2000
     out = np.full((2000, *SIZE, 3), 7, np.uint8)
     crew = Crew(2)
-    rendering = begin_batch(pixels, [(0, 0, 1000, 1000)] * 2000, SIZE, crew=crew, out=out)
+    rendering = begin(pixels, [(0, 0, 1000, 1000)] * 2000, crew, out=out)
     del rendering
     kept = out.copy()
     assert (kept[:, 0, 0, 0] == 7).any(), "all of it was rendered"
-    next_one = begin_batch(pixels[:4], [(0, 0, 9, 9)] * 4, SIZE, crew=crew)
+    next_one = begin(pixels[:4], [(0, 0, 9, 9)] * 4, crew)
     assert not next_one.finish()[1].any()
     assert np.array_equal(out, kept), "it went on after it was dropped"
 
@@ -96,10 +94,10 @@ def test_each_crew_has_its_own_threads():
     busy, idle = Crew(1), Crew(1)
     out = np.full((2000, *SIZE, 3), 7, np.uint8)
     begun = [
-        begin_batch(slow, boxes, SIZE, crew=busy),
-        begin_batch(slow, boxes, SIZE, crew=busy, out=out),
+        begin(slow, boxes, busy),
+        begin(slow, boxes, busy, out=out),
     ]
-    begin_batch(slow[:2], boxes[:2], SIZE, crew=idle).finish()
+    begin(slow[:2], boxes[:2], idle).finish()
     assert (out == 7).all(), "it waited for the batches of another crew"
     begun.clear()
 
@@ -109,16 +107,16 @@ def test_a_crew_without_threads_is_refused():
         Crew(0)
 
 
-def test_the_time_of_a_batch_is_that_of_its_threads():
+def test_the_time_of_a_batch_is_the_time_of_its_threads():
     pixels = [np.zeros((900, 900, 3), np.uint8)] * 20
     before = time.process_time()
-    rendering = begin_batch(pixels, [(0, 0, 900, 900)] * 20, (500, 500), crew=Crew(1))
+    rendering = begin(pixels, [(0, 0, 900, 900)] * 20, Crew(1))
     assert rendering.seconds == 0
     rendering.finish()
     assert rendering.seconds > (time.process_time() - before) / 2
 
 
-def test_without_a_thread_from_the_system_the_calling_one_does_it():
+def test_the_calling_thread_renders_if_the_system_gives_no_other():
     done = run_python(
         SETUP
         + """
@@ -157,7 +155,7 @@ for _ in range(10):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_leaving_the_interpreter_with_batches_under_way_is_quiet():
+def test_leaving_the_interpreter_with_batches_in_flight_is_quiet():
     done = run_python(SETUP + "kept = [begin(400), begin(400)]")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -166,14 +164,15 @@ SETUP = """
 import os, time
 from functools import cache
 import numpy as np
-from headrace.render import Crew, begin_batch, render_batch
+from headrace.render import Crew, Draws, Jobs, RenderRequest, Target, render_batch
 def count(): return len(os.listdir("/proc/self/task"))
 before = count()
 crew = Crew(2)
 @cache
 def make_pixels(size): return [np.full((size, size, 3), level, np.uint8) for level in range(20)]
 def begin(size=40):
-    return begin_batch(make_pixels(size), [(0, 0, size, size)] * 20, (8, 8), crew=crew)
+    jobs = Jobs(make_pixels(size), Draws([(0, 0, size, size)] * 20))
+    return RenderRequest(jobs, Target((8, 8))).begin(crew)
 def check(rendering):
     out, status = rendering.finish()
     assert not status.any() and (out[:, 0, 0, 0] == np.arange(20)).all()

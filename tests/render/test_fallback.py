@@ -1,4 +1,4 @@
-"""What the core leaves to Pillow comes out as if Pillow had done it all."""
+"""Images that Pillow decodes for the core equal Pillow in every pixel."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from PIL import Image
 
 from headrace import _core
 from headrace.errors import DecodeError
-from headrace.render import Status, build_seek, decode_jpeg, reference, render_batch
+from headrace.render import Status, build_seek, decode_jpeg, render_batch
 from images import encode, encode_deep, make_pixels
+from render import reference
+from stored import list_hostile_folders
 
 KINDS = {
     "baseline": {},
@@ -67,7 +69,7 @@ def test_damaged_data_is_a_decode_error(image):
         decode_jpeg(image)
 
 
-def test_a_truncated_image_of_pillows_is_truncated():
+def test_an_image_that_pillow_calls_truncated_has_this_status():
     image = encode(60, 60, format="PNG")
     _, status = render_batch([image[:-200]], [(0, 0, 5, 5)], (4, 4))
     assert status[0] == Status.TRUNCATED
@@ -94,9 +96,9 @@ COSTLY = ("bomb", "many-scans")
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("folder", list_hostile_folders(), ids=lambda path: path.parts[-3])
 @pytest.mark.parametrize("kind", ["jpeg", "png"])
-def test_odd_and_broken_images_are_what_pillow_makes_of_them(shared, kind):
-    folder = shared / "fixtures" / "hostile"
+def test_odd_and_broken_images_equal_pillow(folder, kind):
     expected = json.loads((folder / "expected.json").read_text())[kind]
     for entry in expected if kind == "jpeg" else expected["results"]:
         if any(word in entry["file"] for word in COSTLY):
@@ -126,7 +128,7 @@ LEVELS = np.array([[0, 1, 128, 255], [256, 257, 40000, 65535]])
 
 
 @pytest.mark.parametrize("format", ["PNG", "TIFF"])
-def test_16_bits_are_clipped_as_pillow_does_or_scaled(format):
+def test_16_bits_are_clipped_as_in_pillow_or_scaled(format):
     data = encode_deep(LEVELS, format)
     whole = [[0, 0, 4, 2]]
     clipped, _ = render_batch([data], whole, (2, 4))
@@ -139,11 +141,11 @@ def test_16_bits_are_clipped_as_pillow_does_or_scaled(format):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scaling_16_bits_leaves_other_images_as_they_are(kind):
+def test_scaling_16_bits_does_not_change_other_images(kind):
     data = encode(20, 30, **KINDS[kind])
     assert np.array_equal(decode_jpeg(data, "scale"), decode_jpeg(data))
 
 
-def test_a_depth16_that_does_not_exist_is_refused():
+def test_an_unknown_depth16_is_refused():
     with pytest.raises(ValueError, match="depth16 is 'stretch'; give 'clip' or 'scale'"):
         render_batch([], np.zeros((0, 4), int), (2, 4), depth16="stretch")

@@ -1,50 +1,55 @@
-"""A minute of damaged files, and resizes of all kinds, under ASan and UBSan; `make fuzz FUZZ_SECONDS=600` goes on longer."""
+"""Damaged files, and resizes of all kinds, under ASan and UBSan.
+
+Some seconds in `make test`, some minutes in `make test-slow`; `make fuzz FUZZ_SECONDS=3600` goes on as long as you like."""
 
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+from stored import ROOT
 
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("g++") and shutil.which("make")), reason="needs g++ and make"
+)
 
 
-def build(folder: Path, sources: list[Path]) -> Path:
+def build(name: str) -> Path:
+    """Build a target of the Makefile, or wait for another process that builds it."""
     faulthandler.cancel_dump_traceback_later()  # the time limits are here and below
-    target = folder / "target"
-    command = ["g++", *FLAGS, "-pthread", *map(str, sources), "-o", str(target)]
-    subprocess.run(command, check=True, timeout=300)
+    target = ROOT / "build/fuzz" / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = ["make", "--silent", "-j2", target.relative_to(ROOT).as_posix()]
+        subprocess.run(command, cwd=ROOT, check=True, timeout=600)
     return target
 
 
-def check(folder: Path, *command: object) -> None:
-    run = subprocess.run(
+def check(folder: Path, timeout: float, *command: object) -> None:
+    result = subprocess.run(
         list(map(str, command)),
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout,
         check=False,
     )
-    assert run.returncode == 0, run.stdout[-1000:] + run.stderr[-4000:]
+    assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-4000:]
 
 
-@needs_compiler
-def test_damaged_files_never_break_the_decoder(tmp_path: Path) -> None:
-    others = ("crc32c", "interleave", "simd")
-    core = [*ROOT.glob("cpp/jpeg*.cpp"), *(ROOT / f"cpp/{name}.cpp" for name in others)]
-    target = build(tmp_path, [ROOT / "fuzz/fuzz_jpeg.cpp", ROOT / "fuzz/mutate.cpp", *core])
-    check(tmp_path, target, ROOT / "fuzz/corpus", 60)
+@pytest.mark.parametrize("seconds", [5, pytest.param(300, marks=pytest.mark.fuzz)])
+def test_damaged_files_never_break_the_decoder(tmp_path: Path, seconds: int) -> None:
+    check(tmp_path, seconds + 60, build("jpeg"), ROOT / "fuzz/corpus", seconds, seconds)
 
 
-@needs_compiler
-def test_no_resize_leaves_its_memory_or_depends_on_the_instructions(tmp_path: Path) -> None:
-    core = [path for path in ROOT.glob("cpp/*.cpp") if path.name != "binding.cpp"]
-    target = build(tmp_path, [ROOT / "fuzz/stress_resize.cpp", *core])
-    check(tmp_path, target, 1, 500)
+@pytest.mark.parametrize("rounds", [500, pytest.param(60_000, marks=pytest.mark.fuzz)])
+def test_a_resize_stays_in_its_memory_and_does_not_depend_on_the_instructions(
+    tmp_path: Path, rounds: int
+) -> None:
+    check(tmp_path, 600, build("resize"), 1, rounds)

@@ -1,13 +1,12 @@
 """Odd and broken files: never a crash, never pixels that Pillow would not give.
 
-The policy is docs/damaged-images.md: what the core does not decode, Pillow judges."""
+The policy is docs/explanations/damaged-images.md: what the core does not decode, Pillow judges."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import resource
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,20 +26,23 @@ from jpegs import (
     join_segment,
     make_multiscan,
 )
+from stored import list_hostile_folders
 
 
 def hash_pixels(pixels: np.ndarray) -> str:
     return hashlib.sha256(pixels.tobytes()).hexdigest()
 
 
-def load_hostile(shared: Path) -> list[tuple[dict[str, Any], bytes]]:
-    folder = shared / "fixtures" / "hostile"
-    entries = json.loads((folder / "expected.json").read_text())["jpeg"]
-    return [(entry, (folder / entry["file"]).read_bytes()) for entry in entries]
+def load_hostile() -> list[tuple[dict[str, Any], bytes]]:
+    return [
+        (entry, (folder / entry["file"]).read_bytes())
+        for folder in list_hostile_folders()
+        for entry in json.loads((folder / "expected.json").read_text())["jpeg"]
+    ]
 
 
-def test_legal_files_decode_to_the_expected_pixels(shared: Path) -> None:
-    for entry, data in load_hostile(shared):
+def test_legal_files_decode_to_the_expected_pixels() -> None:
+    for entry, data in load_hostile():
         if entry["expect"] != "decode":
             continue
         status, pixels = _core.decode_jpeg(data)
@@ -50,8 +52,8 @@ def test_legal_files_decode_to_the_expected_pixels(shared: Path) -> None:
         assert hash_pixels(pixels) == entry["rgb_sha256"], entry["file"]
 
 
-def test_baseline_files_are_not_left_to_pillow(shared: Path) -> None:
-    for entry, data in load_hostile(shared):
+def test_the_core_decodes_baseline_files() -> None:
+    for entry, data in load_hostile():
         frame = entry.get("markers", {}).get("sof") or {}
         if entry["expect"] == "decode" and frame.get("marker") in ("SOF0", "SOF1"):
             if len(frame["components"]) == 4 or "no-dht" in entry["file"]:
@@ -59,21 +61,21 @@ def test_baseline_files_are_not_left_to_pillow(shared: Path) -> None:
             assert _core.decode_jpeg(data)[0] == OK, entry["file"]
 
 
-def test_files_that_pillow_rejects_are_never_decoded(shared: Path) -> None:
-    for entry, data in load_hostile(shared):
+def test_files_that_pillow_rejects_are_never_decoded() -> None:
+    for entry, data in load_hostile():
         if entry["expect"] == "reject":
             assert _core.decode_jpeg(data)[0] != OK, entry["file"]
 
 
-def test_damaged_files_give_an_error_or_the_pixels_of_pillow(shared: Path) -> None:
-    for entry, data in load_hostile(shared):
+def test_damaged_files_give_an_error_or_the_pixels_of_pillow() -> None:
+    for entry, data in load_hostile():
         pixels = _core.decode_jpeg(data)[1]
         if pixels is not None:
             assert hash_pixels(pixels) == entry["rgb_sha256"], entry["file"]
 
 
-def test_seek_tables_of_hostile_files_change_nothing(shared: Path) -> None:
-    for entry, data in load_hostile(shared):
+def test_seek_tables_of_hostile_files_change_nothing() -> None:
+    for entry, data in load_hostile():
         status, pixels = _core.decode_jpeg(data)
         seek = _core.build_seek(data)[1]
         with_seek = _core.decode_jpeg(data, None, seek)
@@ -125,7 +127,7 @@ def test_flipped_bits_never_give_other_pixels_than_pillow() -> None:
 
 
 def test_a_claimed_size_allocates_nothing() -> None:
-    """65500 x 2700 pixels in 700 bytes: refused before any memory is taken for them."""
+    """65500 x 2700 pixels in 700 bytes are refused before any memory is allocated for them."""
     data = bytearray(encode(16, 16))
     at = data.index(b"\xff\xc0")
     data[at + 5 : at + 9] = (2700).to_bytes(2, "big") + (65500).to_bytes(2, "big")
@@ -134,7 +136,7 @@ def test_a_claimed_size_allocates_nothing() -> None:
     assert _core.decode_jpeg(bytes(data))[0] == TOO_LARGE
 
 
-def test_a_claimed_size_takes_no_memory_in_a_batch_either() -> None:
+def test_a_claimed_size_allocates_nothing_in_a_batch() -> None:
     data = bytearray(encode(16, 16)[:-2])
     at = data.index(b"\xff\xc0")
     data[at + 5 : at + 9] = (13370).to_bytes(2, "big") * 2
@@ -148,7 +150,7 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def test_a_picture_that_ends_in_another_is_left_to_pillow() -> None:
+def test_pillow_decides_on_a_picture_that_ends_in_another() -> None:
     data = encode(40, 40)
     for damaged in (data[:-2] + data, data[:-2] + b"\xff\xda\x00\x02\xff\xd9"):
         assert _core.decode_jpeg(damaged)[0] == TRUNCATED
@@ -157,7 +159,7 @@ def test_a_picture_that_ends_in_another_is_left_to_pillow() -> None:
 
 
 def same_as_pillow(data: bytes) -> bool:
-    """Whether it decodes as in Pillow, or in neither."""
+    """Return whether both decode it to the same pixels, or neither does."""
     try:
         expected = decode_with_pillow(data)
     except OSError:
@@ -167,7 +169,7 @@ def same_as_pillow(data: bytes) -> bool:
     return np.array_equal(decode_jpeg(data), expected)
 
 
-def test_what_follows_the_last_scan_is_left_to_pillow() -> None:
+def test_pillow_decides_on_a_file_with_data_after_the_last_scan() -> None:
     data, comment = encode(160, 160), join_segment(0xFE, b"x")
     scan = data[data.index(b"\xff\xda") :]
     tails = [b"\xff\x02", b"\xff\xdb\0\3\x0f", comment + scan[:-2], comment, b"\xff\xdf\0\2"]
@@ -178,21 +180,21 @@ def test_what_follows_the_last_scan_is_left_to_pillow() -> None:
         assert same_as_pillow(damaged)
 
 
-def test_a_scan_that_comes_again_behind_a_comment_is_left_to_pillow() -> None:
+def test_pillow_decides_on_a_file_that_repeats_a_scan_after_a_comment() -> None:
     data = make_multiscan(64, 64, [(1, 1)] * 3)
     starts = [i for i in range(len(data)) if data[i : i + 2] == b"\xff\xda"]
     again = data[starts[1] : starts[2]].replace(bytes([1, 2, 0]), bytes([1, 1, 0]), 1)
     assert same_as_pillow(data[:-2] + join_segment(0xFE, b"x") + again + data[-2:])
 
 
-def test_components_out_of_the_order_of_the_frame_are_refused_as_pillow_does() -> None:
+def test_components_in_another_order_than_the_frame_are_refused_as_in_pillow() -> None:
     data = encode(64, 64)
     damaged = data.replace(bytes.fromhex("0301000211031100"), bytes.fromhex("0301000311021100"))
     assert damaged != data and _core.decode_jpeg(damaged)[0] == CORRUPT
     assert same_as_pillow(damaged)
 
 
-def test_segments_too_short_for_pillow_are_left_to_it() -> None:
+def test_segments_too_short_for_pillow_are_unsupported() -> None:
     data = encode(40, 40)
     for segment in (b"\xff\xe2\0\x0eICC_PROFILE\0", b"\xff\xe0\0\x06JFIF"):
         damaged = data[:2] + segment + data[2:]

@@ -16,6 +16,7 @@ from PIL import Image
 from headrace import _core
 from images import encode
 from jpegs import BAD_BOX, CORRUPT, OK, UNSUPPORTED, decode_with_pillow, make_multiscan
+from stored import read_photos
 
 SIZES = [(1, 1), (1, 40), (40, 1), (2, 2), (7, 9), (8, 8), (17, 33), (33, 17), (64, 48), (101, 67)]
 SAMPLINGS = ["4:4:4", "4:2:2", "4:2:0"]
@@ -71,35 +72,37 @@ def check(data: bytes, boxes: int = 4) -> None:
 
 @pytest.mark.parametrize("subsampling", SAMPLINGS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_every_sampling_and_size(size: tuple[int, int], subsampling: str, simd: str) -> None:
+def test_every_sampling_and_size_equals_pillow(
+    size: tuple[int, int], subsampling: str, simd: str
+) -> None:
     check(encode(*size, subsampling=subsampling, quality=90))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_grey(size: tuple[int, int], simd: str) -> None:
+def test_grey_images_equal_pillow(size: tuple[int, int], simd: str) -> None:
     check(encode(*size, mode="L"))
 
 
 @pytest.mark.parametrize("sampling", ODD_SAMPLINGS.values(), ids=ODD_SAMPLINGS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_several_scans_of_any_sampling(
+def test_several_scans_of_any_sampling_equal_pillow(
     size: tuple[int, int], sampling: list[tuple[int, int]], simd: str
 ) -> None:
     check(make_multiscan(*size, sampling))
 
 
-def test_several_scans_with_restart_markers() -> None:
+def test_several_scans_with_restart_markers_equal_pillow() -> None:
     check(make_multiscan(67, 101, ODD_SAMPLINGS["4:2:0"], restart=5))
 
 
 @pytest.mark.parametrize("quality", range(1, 101))
-def test_every_quality(quality: int) -> None:
+def test_every_quality_equals_pillow(quality: int) -> None:
     check(encode(50, 75, quality=quality, subsampling=SAMPLINGS[quality % 3], seed=quality))
 
 
 @pytest.mark.parametrize("optimize", [False, True])
-def test_saturated_noise(optimize: bool, simd: str) -> None:
-    """The largest coefficients that an encoder makes, and the longest codes."""
+def test_saturated_noise_equals_pillow(optimize: bool, simd: str) -> None:
+    """It has the largest coefficients that an encoder makes, and the longest codes."""
     noise = np.random.default_rng(0).integers(0, 2, (64, 80, 3), np.uint8) * 255
     for quality in (1, 10, 100):
         out = io.BytesIO()
@@ -109,20 +112,20 @@ def test_saturated_noise(optimize: bool, simd: str) -> None:
 
 @pytest.mark.parametrize("subsampling", SAMPLINGS)
 @pytest.mark.parametrize("blocks", [1, 2, 7, 1000])
-def test_restart_intervals_in_mcus(blocks: int, subsampling: str) -> None:
+def test_restart_intervals_in_mcus_equal_pillow(blocks: int, subsampling: str) -> None:
     check(encode(90, 130, subsampling=subsampling, restart_marker_blocks=blocks), boxes=12)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_restart_intervals_in_rows(rows: int) -> None:
+def test_restart_intervals_in_rows_equal_pillow(rows: int) -> None:
     check(encode(90, 130, restart_marker_rows=rows), boxes=12)
 
 
-def test_optimised_tables() -> None:
+def test_optimised_tables_equal_pillow() -> None:
     check(encode(200, 300, optimize=True, quality=95))
 
 
-def test_huffman_tables_are_those_of_the_picture_and_not_of_the_one_before() -> None:
+def test_huffman_tables_of_the_previous_picture_are_not_used() -> None:
     pictures = [encode(40, 40, seed, optimize=seed > 0) for seed in range(3)]
     damaged = bytearray(pictures[0])
     counts = damaged.index(b"\xff\xc4") + 5
@@ -135,11 +138,11 @@ def test_huffman_tables_are_those_of_the_picture_and_not_of_the_one_before() -> 
             np.testing.assert_array_equal(pixels, decode_with_pillow(data))
 
 
-def test_rgb_without_colour_transform(simd: str) -> None:
+def test_rgb_without_colour_transform_equals_pillow(simd: str) -> None:
     check(encode(50, 75, keep_rgb=True))
 
 
-def test_every_pair_of_chroma_has_its_colour(simd: str) -> None:
+def test_every_pair_of_chroma_equals_pillow(simd: str) -> None:
     level = np.repeat(np.arange(256, dtype=np.uint8), 8)
     planes = np.broadcast_arrays(np.uint8(100), level[None, :], level[:, None])
     out = io.BytesIO()
@@ -150,7 +153,7 @@ def test_every_pair_of_chroma_has_its_colour(simd: str) -> None:
 
 
 def test_extreme_coefficients_wrap_as_in_libjpeg_turbo(simd: str) -> None:
-    """Tables of 16 bits make products that no SIMD decoder can hold: all wrap alike."""
+    """Tables of 16 bits make products that overflow in every SIMD decoder; all wrap alike."""
     base = bytearray(encode(64, 64, quality=50, mode="L"))
     at = base.index(b"\xff\xdb")
     rng = np.random.default_rng(1)
@@ -161,7 +164,7 @@ def test_extreme_coefficients_wrap_as_in_libjpeg_turbo(simd: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{"progressive": True}, {"mode": "CMYK"}, {"format": "PNG"}])
-def test_other_kinds_are_left_to_pillow(options: dict[str, object]) -> None:
+def test_other_kinds_are_unsupported(options: dict[str, object]) -> None:
     data = encode(20, 30, **options)
     assert _core.decode_jpeg(data) == (UNSUPPORTED, None)
     assert _core.build_seek(data) == (UNSUPPORTED, b"")
@@ -184,7 +187,7 @@ SEEKS = [_core.build_seek(data)[1] for data in PICTURES]
 
 
 @given(st.data())
-def test_any_box(data: st.DataObject) -> None:
+def test_any_box_equals_pillow(data: st.DataObject) -> None:
     which = data.draw(st.integers(0, len(PICTURES) - 1))
     height, width, _ = EXPECTED[which].shape
     left, top = data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, height - 1))
@@ -202,9 +205,16 @@ def test_the_seek_tables_above_are_not_empty() -> None:
     assert all(SEEKS)
 
 
+@pytest.mark.parametrize("part", range(4))
+def test_photos(part: int) -> None:
+    for photo in read_photos()[part::4]:
+        check(photo, boxes=20)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(6))
-def test_all_photos(shared: Path, part: int) -> None:
-    with tarfile.open(shared / "data" / "imagenet-sample.tar") as tar:
+def test_all_photos_equal_pillow(beside: Path, part: int) -> None:
+    with tarfile.open(beside / "data" / "imagenet-sample.tar") as tar:
         photos = [member for member in tar if member.isfile()]
         for member in photos[part::6]:
             file = tar.extractfile(member)

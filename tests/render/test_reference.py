@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from headrace.render import Output, reference
+from headrace.render import Output
 from headrace.render.options import round_to_bfloat16
 from images import encode, make_pixels
+from render import reference
 
 sizes = st.integers(1, 60)
 

@@ -1,10 +1,9 @@
-"""A batch equals Pillow, sample by sample, however it is handed in and by however many threads."""
+"""A batch equals Pillow, sample by sample, for every kind of input and any number of threads."""
 
 from __future__ import annotations
 
 import io
 import struct
-import tarfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,10 +13,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from headrace import _core
-from headrace.render import Arena, Status, build_seek, reference, render_batch, status_message
+from headrace.render import Arena, Status, build_seek, render_batch, status_message
 from images import encode, make_pixels
 from jpegs import join_segment
 from own_process import run_python
+from render import reference
+from stored import read_photos
 
 
 def render_with_pillow(images, boxes, size, flips, resample="bilinear"):
@@ -43,7 +44,7 @@ def draw_boxes(images, seed=0):
 
 @pytest.fixture(scope="module")
 def batch():
-    """JPEGs of several kinds, a PNG among them, with boxes, flips and seek tables."""
+    """Make JPEGs of several kinds and a PNG, with boxes, flips and seek tables."""
     images = [
         encode(64 + 7 * seed, 90 - 5 * seed, seed, subsampling=seed % 3, quality=50 + 5 * seed)
         for seed in range(10)
@@ -86,10 +87,8 @@ def test_any_jpeg_box_and_size_equals_pillow(
             np.testing.assert_array_equal(out, expected, f"{simd}, {seeks}")
 
 
-def test_photos_equal_pillow(shared):
-    with tarfile.open(shared / "data" / "imagenet-sample.tar") as tar:
-        members = [m for m in tar if m.isfile() and m.name.endswith((".jpg", ".JPEG"))]
-        images = [tar.extractfile(member).read() for member in members[::12]]
+def test_photos_equal_pillow():
+    images = read_photos()
     boxes, flips = draw_boxes(images), np.arange(len(images)) % 2 == 0
     seeks = [build_seek(image) for image in images]
     expected = render_with_pillow(images, boxes, (224, 224), flips)
@@ -145,7 +144,7 @@ def test_samples_may_lie_in_several_buffers(batch):
     np.testing.assert_array_equal(out, expected)
 
 
-def test_any_buffer_will_do(batch):
+def test_any_buffer_is_accepted(batch):
     images, boxes, _, _ = batch
     expected, _ = render_batch(images, boxes, (20, 20))
     for kind in (bytearray, memoryview, lambda image: np.frombuffer(image, np.uint8)):
@@ -233,7 +232,7 @@ BOX = (0, 0, 6, 6)
         ("out", {"out": np.zeros((1, 5, 5, 6), np.uint8)[..., ::2]}),
     ],
 )
-def test_an_argument_that_makes_no_sense_is_named(name, change):
+def test_an_invalid_argument_is_named(name, change):
     arguments = {"images": [PIXELS], "boxes": [BOX], "size": (5, 5)} | change
     with pytest.raises(ValueError, match=name):
         render_batch(**arguments)
@@ -280,7 +279,7 @@ def render(threads=3):
 """
 
 
-def test_threads_are_started_by_first_use_and_kept():
+def test_threads_are_started_at_first_use_and_kept():
     done = run_python(
         SETUP
         + """
@@ -293,7 +292,7 @@ assert count() == before + 2, count() - before
     assert done.returncode == 0, done.stderr
 
 
-def test_threads_that_the_system_does_not_give_are_done_without():
+def test_rendering_works_with_fewer_threads_than_it_asks_for():
     done = run_python(
         SETUP
         + """
@@ -311,7 +310,7 @@ assert count() < 100, "there was room for them all"
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_pillow_too_does_without_threads_that_the_system_does_not_give(threads):
+def test_pillow_works_with_fewer_threads_than_it_asks_for(threads):
     done = run_python(
         SETUP
         + f"""
@@ -329,7 +328,7 @@ assert not status.any() and (out == 7).all()
 
 
 def make_flat_multiscan(size):
-    """Three scans of empty blocks, each two bits: the only code of either table is a zero."""
+    """Make three scans of empty blocks of two bits: the only code of either table is a zero."""
     frame = struct.pack(">BHHB", 8, size, size, 3) + bytes([1, 17, 0, 2, 17, 0, 3, 17, 0])
     code = bytes([1] + [0] * 15 + [0])
     segments = [(0xDB, b"\0" + b"\1" * 64), (0xC0, frame), (0xC4, b"\0" + code + b"\x10" + code)]
@@ -342,7 +341,7 @@ def make_flat_multiscan(size):
 
 
 @pytest.mark.parametrize("kind", ["one scan", "several scans"])
-def test_the_memory_of_a_giant_is_given_back(kind, tmp_path):
+def test_the_memory_of_a_giant_picture_is_freed(kind, tmp_path):
     file = tmp_path / "giant.jpg"
     if kind == "one scan":
         Image.new("RGB", (5200, 5200)).save(file)
@@ -363,7 +362,7 @@ assert resident() - before < 40 << 20, (resident() - before) >> 20
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG"])
-def test_no_memory_for_a_picture_is_no_fault_of_the_picture(format):
+def test_running_out_of_memory_raises_instead_of_blaming_the_picture(format):
     done = run_python(
         SETUP
         + f"""
@@ -399,7 +398,7 @@ started.wait()
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_child_of_a_fork_renders_with_threads_of_its_own():
+def test_a_forked_child_renders_with_its_own_threads():
     done = run_python(
         SETUP
         + """
@@ -425,7 +424,7 @@ finally:
     assert done.returncode == 0, done.stderr
 
 
-def test_an_image_without_its_checksum_is_not_rendered():
+def test_an_image_with_a_wrong_checksum_is_not_rendered():
     images = [encode(20, 30, seed=1), encode(20, 30, seed=2, format="PNG")]
     images += [encode(20, 30, seed=3)]
     sums = np.array([_core.crc32c(image) for image in images])
@@ -436,5 +435,5 @@ def test_an_image_without_its_checksum_is_not_rendered():
     out, status = render_batch(images, whole, (20, 30), checksums=sums ^ [1, 1 << 31, 0])
     assert status.tolist() == [Status.CHANGED, Status.CHANGED, Status.OK]
     assert not out[:2].any() and np.array_equal(out[2], expected[2])
-    with pytest.raises(ValueError, match="checksums must be one a box"):
+    with pytest.raises(ValueError, match="checksums"):
         render_batch(images, whole, (20, 30), checksums=sums[:2])

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from headrace import _core
-from headrace.render import reference, render_batch
+from headrace.render import render_batch
 from images import make_pixels
+from render import reference
 
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 
@@ -38,7 +39,7 @@ def resize_with_pillow(pixels, box, size, flip=False, resample="bilinear"):
 
 
 def make_extreme(height, width, seed=0):
-    """Black and white noise: the sums of bicubic weights leave 0..255 on both sides."""
+    """Make black and white noise, for which sums of bicubic weights leave 0..255 on both sides."""
     bits = np.random.default_rng(seed).integers(0, 2, (height, width, 3), dtype=np.uint8)
     return bits * np.uint8(255)
 
@@ -101,7 +102,7 @@ def test_odd_and_usual_sizes_equal_pillow(source, size, resample, simd):
 
 @pillow_13
 @pytest.mark.parametrize("difference", [-1, 0, 1])
-def test_the_order_of_the_passes_is_that_of_pillow_13(difference):
+def test_the_passes_have_the_order_of_pillow_13(difference):
     pixels = make_extreme(160, 120)
     size = (100, 90 + difference)  # 60 rows are lost, and about 30 columns
     expected = resize_with_pillow(pixels, (0, 0, 120, 160), size)

@@ -1,4 +1,4 @@
-"""Seek tables: small, and never trusted."""
+"""Seek tables are small, and never trusted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def expected_box(pixels: np.ndarray) -> np.ndarray:
 
 
 def sign(table: bytes, data: bytes) -> bytes:
-    """The table with the checksum that belongs to it, as an attacker would write it."""
+    """Return the table with a valid checksum, as an attacker would write it."""
     scan = data.index(b"\xff\xda")
     header = data[: scan + 2 + int.from_bytes(data[scan + 2 : scan + 4], "big")]
     return table + _core.crc32c(table, _core.crc32c(header)).to_bytes(4, "little")
@@ -43,7 +43,7 @@ def test_a_tiny_picture_has_an_empty_table() -> None:
     assert _core.build_seek(encode(32, 32)) == (OK, b"")
 
 
-def test_restart_markers_make_a_table_needless() -> None:
+def test_a_picture_with_restart_markers_has_an_empty_table() -> None:
     assert _core.build_seek(encode(160, 240, restart_marker_rows=1)) == (OK, b"")
 
 
@@ -52,7 +52,7 @@ def test_the_bytes_are_the_same_each_time() -> None:
 
 
 def test_a_table_is_used() -> None:
-    """Damage above the box: only an entry point behind it can give the right pixels."""
+    """With damage above the box, only an entry point after it can give the right pixels."""
     data = bytearray(PICTURE)
     scan = data.index(b"\xff\xda")
     data[scan + 20 : scan + 22] = b"\xff\xe5"
@@ -73,8 +73,8 @@ def test_a_table_of_another_picture_is_ignored() -> None:
     np.testing.assert_array_equal(decode_box(other, SEEK), expected_box(pixels))
 
 
-def test_a_signed_table_of_another_picture_is_found_out() -> None:
-    """Same size, same headers, other data: the entries do not agree with what is decoded."""
+def test_a_signed_table_of_another_picture_is_detected() -> None:
+    """Size and headers are the same, but the entries do not agree with the decoded data."""
     other = encode(160, 240, quality=95, subsampling="4:4:4", seed=4)
     padded = other[:-2] + bytes(max(0, len(PICTURE) - len(other))) + b"\xff\xd9"
     stolen = sign(SEEK[:-4], padded)
@@ -105,7 +105,7 @@ def test_a_cut_table_is_ignored(size: int) -> None:
 def read_as_documented(
     seek: bytes, columns: int, components: int
 ) -> tuple[list[int], list[list[int]]]:
-    """The columns that have entries, and of each entry but the first its distance and predictors (docs/format.md)."""
+    """Return the columns that have entries, and the distance and predictors of each entry but the first (docs/reference/format.md)."""
     step, widths = int.from_bytes(seek[4:6], "little"), seek[6 : 7 + components]
     half = -(-columns // 2)
     chosen = [*range(0, half, step)]
@@ -120,7 +120,7 @@ def read_as_documented(
     return chosen, numbers
 
 
-def test_a_table_is_as_documented() -> None:
+def test_a_table_has_the_documented_format() -> None:
     """At quality 100 a grey block's DC is its sum over 8, and so is the predictor of the block behind it."""
     data = encode(160, 488, quality=100, mode="L")
     seek = _core.build_seek(data)[1]
@@ -140,7 +140,7 @@ def test_a_table_is_as_documented() -> None:
 
 @pytest.mark.parametrize("left", [*range(0, 240, 9)])
 def test_every_column_is_reached_through_its_entry(left: int) -> None:
-    """Damage in the first row: boxes below it are right only if they begin at an entry, wherever they lie."""
+    """With damage in the first row, boxes below it are right only if they begin at an entry."""
     data = bytearray(PICTURE)
     scan = data.index(b"\xff\xda")
     data[scan + 20 : scan + 22] = b"\xff\xe5"

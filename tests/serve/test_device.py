@@ -1,4 +1,4 @@
-"""To the device, one batch ahead. There is no GPU here: the logic of the streams runs on a stand-in."""
+"""Batches reach the device one ahead. Without a GPU, the logic of the streams runs on a fake."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @pytest.mark.parametrize("reciprocal", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_floats_made_on_the_device_are_those_of_the_core(dtype: Any, reciprocal: bool) -> None:
+def test_floats_made_on_the_device_equal_those_of_the_core(dtype: Any, reciprocal: bool) -> None:
     output = Output(dtype, MEAN, STD, reciprocal=reciprocal)
     levels = torch.arange(256, dtype=torch.uint8).view(1, 1, 1, 256).expand(1, 3, 1, 256)
     table = output.table()
@@ -51,7 +51,7 @@ def test_any_structure_of_any_loader_goes_through() -> None:
     assert found[0]["rest"][1:] == ("name", 3)
 
 
-def test_the_next_batch_is_under_way_while_one_is_in_use() -> None:
+def test_the_next_batch_is_in_flight_while_one_is_in_use() -> None:
     asked: list[int] = []
 
     def batches() -> Iterator[torch.Tensor]:
@@ -66,8 +66,8 @@ def test_the_next_batch_is_under_way_while_one_is_in_use() -> None:
     assert received == [0, 1, 2]
 
 
-class StandIn:
-    """What CUDA would be asked to do, in order."""
+class FakeCuda:
+    """Records the calls that CUDA would get, in order."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.log: list[str] = []
@@ -108,7 +108,7 @@ class StandIn:
 def test_copies_run_on_a_stream_of_their_own_and_are_waited_for_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cuda = StandIn(monkeypatch)
+    cuda = FakeCuda(monkeypatch)
     copies = device._CudaCopies(torch.device("cpu"))
     started = copies.start(torch.zeros(2), lambda batch: batch)
     assert cuda.log == ["side stream", "event", "main stream"]
@@ -118,18 +118,18 @@ def test_copies_run_on_a_stream_of_their_own_and_are_waited_for_there(
 
 
 def test_the_hosts_memory_is_held_until_the_copy_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = StandIn(monkeypatch)
+    cuda = FakeCuda(monkeypatch)
     copies = device._CudaCopies(torch.device("cpu"))
     for _ in range(3):
         copies.start(torch.zeros(2), lambda batch: batch)
-    assert len(copies._under_way) == 3
+    assert len(copies._in_flight) == 3
     cuda.finished = True
     copies.start(torch.zeros(2), lambda batch: batch)
-    assert len(copies._under_way) == 0
+    assert len(copies._in_flight) == 0
 
 
 def test_an_iteration_that_ends_waits_for_its_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = StandIn(monkeypatch)
+    cuda = FakeCuda(monkeypatch)
     copies = device._CudaCopies(torch.device("cpu"))
     for limit in (1, None):
         cuda.log.clear()
@@ -138,10 +138,12 @@ def test_an_iteration_that_ends_waits_for_its_copies(monkeypatch: pytest.MonkeyP
             pass
         iterator.close()  # type: ignore[attr-defined]
         assert cuda.log.count("waited for") == cuda.log.count("event") >= 2
-        assert not copies._under_way
+        assert not copies._in_flight
 
 
-def test_normalize_after_what_is_no_picture_is_refused_on_a_device_too(packed: Path) -> None:
+def test_normalize_after_something_else_than_an_image_is_refused_on_a_device_too(
+    packed: Path,
+) -> None:
     steps = [RandomResizedCrop(8), lambda image: image.convert("L"), Normalize()]
     for place in ("cpu", "meta"):
         loader = Loader(packed, 4, transform=steps, num_workers=0, device=place)
@@ -154,7 +156,7 @@ def test_a_loader_for_a_device_sends_bytes_and_gives_floats(packed: Path) -> Non
     images, labels = next(iter(loader))
     assert images.device.type == labels.device.type == "meta"
     assert images.dtype == torch.float32 and images.shape == (16, 3, 8, 8)
-    assert loader._pipeline.final_output.dtype == "uint8"
+    assert str(loader).endswith("batches are copied to meta one ahead, and normalised there")
 
 
 def test_the_state_is_what_was_received_and_not_what_was_copied_ahead(packed: Path) -> None:
@@ -176,7 +178,7 @@ def test_fast_collate_gives_bytes_channels_last_and_makes_grey_rgb() -> None:
     assert (images[1] == 7).all() and labels.tolist() == [3, 5]
 
 
-def test_masks_are_no_pictures_on_a_device_either(packed: Path, torchvision: Any) -> None:
+def test_masks_are_not_normalised_on_a_device_either(packed: Path, torchvision: Any) -> None:
     v2 = torchvision.transforms.v2
     last = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.5] * 3)]
 

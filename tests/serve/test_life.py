@@ -1,4 +1,4 @@
-"""How a loader lives with its surroundings: threads, forks, interrupts, memory, bad samples."""
+"""A loader in its surroundings: threads, forks, interrupts, memory, bad samples."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from headrace import Loader
 from headrace.errors import CorruptError, DecodeError
 from headrace.render import Rendering
 from headrace.serve import iteration
-from headrace.serve.memory import BatchMemory
+from headrace.serve.batch_memory import BatchMemory
 from headrace.transforms import RandomResizedCrop
 from trees import make_folder
 
@@ -39,7 +40,7 @@ def epoch_bytes(loader: Loader) -> list[bytes]:
     return [images.tobytes() for images, _ in loader]
 
 
-def test_a_break_ends_the_threads_and_the_next_loop_starts_anew(packed: Path) -> None:
+def test_a_break_ends_the_threads_and_the_next_loop_starts_again(packed: Path) -> None:
     loader = Loader(packed, 4, shuffle=True, transform=CROP)
     whole = epoch_bytes(loader)
     loader.set_epoch(0)
@@ -136,6 +137,18 @@ def test_a_pickled_loader_knows_what_was_received(packed: Path) -> None:
     next(iterator), next(iterator)
     again = pickle.loads(pickle.dumps(loader))
     assert again.state_dict() == loader.state_dict() and again.state_dict()["step"] == 2
+
+
+def test_a_loader_that_nobody_uses_is_freed_at_once(packed: Path) -> None:
+    loader = Loader(packed, 8, transform=CROP)
+    list(loader)
+    gone = weakref.ref(loader)
+    gc.disable()
+    try:
+        del loader
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 SCRIPT = """
@@ -360,7 +373,7 @@ def test_what_is_rendered_while_nobody_waits_for_it_is_counted(
     assert loader.stats().render_seconds == pytest.approx(sum(seconds))
 
 
-def test_bad_samples_are_left_out_on_request(damaged: tuple[Path, list[str]]) -> None:
+def test_bad_samples_are_skipped_on_request(damaged: tuple[Path, list[str]]) -> None:
     path, keys = damaged
     loader = Loader(path, 8, transform=CROP, on_error="skip")
     batches = list(loader)
@@ -405,7 +418,7 @@ def test_bad_samples_are_replaced_on_request(damaged: tuple[Path, list[str]]) ->
     assert epoch_bytes(loader) == epoch_bytes(loader)
 
 
-def test_a_shard_that_is_gone_is_an_error_and_not_a_hang(packed: Path, tmp_path: Path) -> None:
+def test_a_missing_shard_is_an_error_and_not_a_hang(packed: Path, tmp_path: Path) -> None:
     shutil.copytree(packed, tmp_path / "gone")
     os.unlink(tmp_path / "gone" / "shard-000001.tar")
     with pytest.raises(CorruptError, match="shard-000001.tar: the file is missing"):
@@ -428,7 +441,7 @@ def test_stats_count_what_was_loaded(packed: Path) -> None:
     assert stats.queue_depth == 0
 
 
-def test_what_only_fills_up_a_batch_is_not_counted(packed: Path) -> None:
+def test_entries_that_only_fill_up_a_batch_are_not_counted(packed: Path) -> None:
     loader = Loader(packed, 4, transform=CROP, rank=0, world_size=5)
     batches = list(loader)
     assert sum(len(batch.rows) for batch in batches) == 13
@@ -445,10 +458,10 @@ def test_a_batch_without_a_good_sample_is_marked_and_not_an_error(
         assert [i for i, batch in enumerate(batches) if not batch.valid.all()] == [5, 17]
 
 
-def test_an_iterator_that_is_collected_in_a_reading_thread_ends_all_the_same(
+def test_an_iterator_that_is_collected_in_a_reading_thread_ends_too(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headrace.read.layout import Layout
+    from headrace.read.run_layout import Layout
 
     original = Layout.read_run
     dropped, collected = threading.Event(), threading.Event()
@@ -460,7 +473,7 @@ def test_an_iterator_that_is_collected_in_a_reading_thread_ends_all_the_same(
         return original(self, run, memory)
 
     monkeypatch.setattr(Layout, "read_run", read_and_collect)
-    monkeypatch.setattr("headrace.serve.choices.WINDOW_BYTES", 1000)
+    monkeypatch.setattr("headrace.serve.derived_options.WINDOW_BYTES", 1000)
     loader = Loader(packed, 2, shuffle=True, window=None, transform=CROP)
     holder: list[object] = [iter(loader)]
     holder.append(holder)  # a cycle: only the collector can free it

@@ -1,4 +1,4 @@
-"""What is in the batches: the pixels, the order, the cover, the resume."""
+"""The content of batches: pixels, order, coverage, resuming."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_batches_are_the_pixels_of_the_boxes_that_the_plan_draws(packed: Path) -
     loader = Loader(packed, 16, shuffle=True, transform=CROP, seed=3)
     dataset = headrace.open_dataset(packed)
     heights, widths = loader._epochs.table.columns.height, loader._epochs.table.columns.width
-    from headrace.serve.recipe import Draw
+    from headrace.recipe.core_recipe import Randomness
 
     for batch in loader:
         images, labels = batch
         drawn = loader._pipeline.recipe.draw(
-            Draw(3, 0, batch.rows), heights[batch.rows], widths[batch.rows]
+            Randomness(3, 0, batch.rows), heights[batch.rows], widths[batch.rows]
         )
         assert images.dtype == np.uint8 and images.shape[1:] == (24, 24, 3)
         assert labels.dtype == np.int64
@@ -236,7 +236,7 @@ def test_a_state_of_another_loader_is_refused(packed: Path) -> None:
         ({"shuffle": False}, "shuffle"),
         ({"window": 32}, "window"),
     ):
-        words = rf"another loader: {name} is [^;]*\. To begin epoch 0 anew, call set_epoch\(0\)$"
+        words = rf"another loader: {name} is [^;]*\. To start epoch 0 again, call set_epoch\(0\)$"
         with pytest.raises(ValueError, match=words):
             Loader(packed, **{**options, **change}).load_state_dict(state)
     with pytest.raises(ValueError, match="seed is 0, here 1$"):
@@ -282,7 +282,7 @@ def test_a_state_of_other_samples_or_another_order_of_them_is_refused(
     state = make("a").state_dict()
     make("copy").load_state_dict(state)
     for name in ("b", "c", "d"):
-        with pytest.raises(ValueError, match="the same packed in another way"):
+        with pytest.raises(ValueError, match="another packing of them"):
             make(name).load_state_dict(state)
 
 
@@ -416,7 +416,7 @@ def test_later_epochs_have_the_lanes_of_their_own_ranks(packed: Path, shuffle: b
             assert np.array_equal(*rows)
 
 
-def test_a_state_is_of_plain_values_and_of_whole_numbers(packed: Path) -> None:
+def test_a_state_consists_of_plain_values_and_integers(packed: Path) -> None:
     numbers = {"batch_size": np.int64(4), "seed": np.int32(3), "rank": np.int8(0)}
     loader = Loader(packed, **numbers, world_size=np.int8(1), shuffle=True, transform=CROP)
     loader.set_epoch(np.int64(1))
@@ -428,20 +428,20 @@ def test_a_state_is_of_plain_values_and_of_whole_numbers(packed: Path) -> None:
         loader.load_state_dict({**loader.state_dict(), "step": 2.5})
 
 
-def test_weights_whose_sum_is_no_number_are_refused(packed: Path) -> None:
+def test_weights_whose_sum_is_not_finite_are_refused(packed: Path) -> None:
     loader = Loader(packed, 4, transform=CROP, weights=np.full(61, 1e308))
     with pytest.raises(ValueError, match="finite, as must their sum"):
         next(iter(loader))
 
 
-def test_sizes_are_whole_numbers_one_or_two() -> None:
+def test_sizes_are_one_or_two_integers() -> None:
     for size, error in ((2.5, TypeError), ((20,), ValueError), ((20, 0), ValueError)):
         with pytest.raises(error, match="size is"):
             Resize(size)
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_a_batch_may_be_far_larger_than_the_data_set(packed: Path, shuffle: bool) -> None:
+def test_a_batch_may_be_far_larger_than_the_dataset(packed: Path, shuffle: bool) -> None:
     ((labels,),) = Loader(packed, 1 << 31, shuffle=shuffle, fields=("label",))
     assert len(labels) == len(headrace.open_dataset(packed))
 
@@ -471,8 +471,8 @@ def test_mean_and_std_are_three_numbers_of_any_kind() -> None:
 
 
 @pytest.mark.parametrize("name", ["batch_size", "seed", "prefetch", "threads", "num_workers"])
-def test_what_is_no_whole_number_is_named(packed: Path, name: str) -> None:
-    with pytest.raises(TypeError, match=f"{name} is '4'; it must be a whole number"):
+def test_an_option_that_is_not_an_integer_is_named(packed: Path, name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name}: '4' is not an integer"):
         Loader(packed, **{"batch_size": 4, "transform": CROP, name: "4"})
 
 
@@ -482,18 +482,18 @@ def test_a_longest_side_goes_with_a_shorter_one_alone() -> None:
             Resize(size, max_size=limit)  # type: ignore[arg-type]
 
 
-def test_a_class_is_no_transform_and_a_text_no_list_of_fields(packed: Path) -> None:
+def test_a_class_as_transform_and_a_string_as_fields_are_refused(packed: Path) -> None:
     with pytest.raises(TypeError, match=r"the class RandomResizedCrop: give RandomResizedCrop\("):
         Loader(packed, 4, transform=[RandomResizedCrop])
     with pytest.raises(TypeError, match=r"give a tuple of names: \('image',\)"):
         Loader(packed, 4, transform=CROP, fields="image")
 
 
-def test_what_is_no_data_set_is_refused_with_advice(packed: Path) -> None:
+def test_a_source_that_is_not_a_dataset_is_refused_with_advice(packed: Path) -> None:
     class ImageFolder:
         root = "photos"
 
-    with pytest.raises(TypeError, match="ImageFolder cannot be loaded; .*'photos', it seems"):
+    with pytest.raises(TypeError, match="ImageFolder cannot be loaded; .* its root 'photos'"):
         Loader(ImageFolder(), 4)
     with pytest.raises(TypeError, match="takes paths and datasets, not ImageFolder"):
         Mixture([ImageFolder()], [1])
@@ -546,7 +546,7 @@ def test_balanced_weights_make_classes_equally_frequent(tmp_path: Path) -> None:
     assert np.bincount(labels).tolist() == [20, 20]
     given = Loader(tmp_path / "out", 8, shuffle=True, weights=np.arange(40) == 7)
     assert {int(row) for batch in given for row in batch.rows} == {7}
-    with pytest.raises(ValueError, match="weights for 40 samples"):
+    with pytest.raises(ValueError, match="one for each of 40 samples"):
         Loader(tmp_path / "out", 8, shuffle=True, weights=[1.0, 2.0])
     nothing = headrace.open_dataset(tmp_path / "out").filter(pc.field("label") == 9)
     assert list(Loader(nothing, 8, weights="balanced", fields=("label",))) == []
@@ -564,12 +564,12 @@ def test_balanced_weights_need_labels(tmp_path: Path) -> None:
     assert [batch[0] for batch in Loader(labelled, 1, **options)] == [[b"a"]]
 
 
-def test_a_sample_that_comes_again_is_cropped_anew(packed: Path) -> None:
+def test_a_sample_that_comes_again_is_cropped_differently(packed: Path) -> None:
     (batch,) = Loader(packed, 61, shuffle=True, transform=CROP, weights=np.arange(61) == 7)
     assert set(batch.rows) == {7} and len(np.unique(batch[0], axis=0)) > 50
 
 
-def test_a_mixture_gives_each_data_set_its_share(packed: Path, tmp_path: Path) -> None:
+def test_a_mixture_gives_each_dataset_its_share(packed: Path, tmp_path: Path) -> None:
     from trees import make_folder
 
     headrace.pack_dataset(make_folder(tmp_path / "in"), tmp_path / "small")
@@ -607,16 +607,16 @@ def test_a_mixture_is_as_long_as_its_epochs_and_has_the_classes_that_all_have(
     assert mixture.classes == headrace.open_dataset(packed).classes
     assert not caplog.records
     assert Mixture([packed, tmp_path / "other"], [3, 1]).classes is None
-    assert "a label does not mean the same in all" in caplog.text
+    assert "a label means different things" in caplog.text
 
 
 def test_a_mixture_has_weights_of_its_own(packed: Path) -> None:
     mixture = Mixture([headrace.open_dataset(packed)] * 2, [1, 1])
-    with pytest.raises(ValueError, match="weights are of .* one dataset; a mixture has its own"):
+    with pytest.raises(ValueError, match="weights are for .* one dataset; give a Mixture its own"):
         Loader(mixture, 4, shuffle=True, transform=CROP, weights="balanced")
 
 
-def test_a_mixture_reads_each_data_set_from_its_own_files(tmp_path: Path) -> None:
+def test_a_mixture_reads_each_dataset_from_its_own_files(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()
         write_tar(tmp_path / name / f"{name}.tar", {"0.cls": b"0", "0.txt": name.encode()})
@@ -637,7 +637,7 @@ def pack_column(folder: Path, values: list[object]) -> headrace.Dataset:
     return headrace.open_dataset(folder)
 
 
-def test_a_mixture_has_columns_of_a_type_that_its_data_sets_share(tmp_path: Path) -> None:
+def test_a_mixture_has_columns_of_a_type_that_its_datasets_share(tmp_path: Path) -> None:
     whole, parts, text, large = (
         pack_column(tmp_path / str(i), values)
         for i, values in enumerate(([1, 2], [0.5, None], ["a", "b"], [2**53 + 1]))
@@ -810,7 +810,7 @@ def test_a_sample_without_an_image_is_said_to_have_none(
     assert loader.stats().errors == (("b", "has no image; its fields are cls, depth.png"),)
 
 
-def test_a_sample_without_a_label_is_the_callers_to_mend(tmp_path: Path) -> None:
+def test_a_sample_without_a_label_is_an_error_with_advice(tmp_path: Path) -> None:
     from images import encode
 
     (tmp_path / "0.jpg").write_bytes(encode(8, 8))
@@ -862,11 +862,11 @@ def test_columns_of_numbers_are_tensors_for_torch(described: Path) -> None:
     assert batch[3:] == (["a", "b"], [None, 7])
 
 
-def test_memory_follows_what_is_wanted_and_not_the_data_set(
+def test_memory_follows_the_wanted_samples_and_not_the_dataset(
     packed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.serve.choices.WINDOW_BYTES", 10_000)
-    monkeypatch.setattr("headrace.serve.choices.RUN_BYTES", 30_000)
+    monkeypatch.setattr("headrace.serve.derived_options.WINDOW_BYTES", 10_000)
+    monkeypatch.setattr("headrace.serve.derived_options.RUN_BYTES", 30_000)
     dataset = headrace.open_dataset(packed)
 
     def largest_run(source: headrace.Dataset, **options: object) -> int:
@@ -890,8 +890,8 @@ def test_runs_inside_a_shard_come_with_the_seek_tables_of_their_rows(
     for number in range(6):
         (tmp_path / "in" / "a" / f"{number}.jpg").write_bytes(encode(300, 400, seed=number))
     headrace.pack_dataset(tmp_path / "in", tmp_path / "out")
-    monkeypatch.setattr("headrace.serve.choices.WINDOW_BYTES", 1)
-    monkeypatch.setattr("headrace.serve.choices.RUN_BYTES", 40_000)
+    monkeypatch.setattr("headrace.serve.derived_options.WINDOW_BYTES", 1)
+    monkeypatch.setattr("headrace.serve.derived_options.RUN_BYTES", 40_000)
     layout = Loader(tmp_path / "out", 2, transform=CROP)._epochs.layout
     tables = []
     for run, rows in enumerate(np.diff(layout.runs)):
@@ -909,7 +909,7 @@ def test_the_order_does_not_depend_on_the_fields(packed: Path) -> None:
     more = Loader(packed, 8, shuffle=True, window=16, transform=CROP, fields=fields)
     assert all(np.array_equal(a, b) for a, b in zip(few, epoch_rows(more), strict=True))
     windows = [
-        Loader(packed, 8, shuffle=True, transform=CROP, fields=names)._epochs.window
+        Loader(packed, 8, shuffle=True, transform=CROP, fields=names).state_dict()["window"]
         for names in (("image", "label"), ("image", "cls"), ("cls",))
     ]
     assert len(set(windows)) == 1
@@ -918,9 +918,9 @@ def test_the_order_does_not_depend_on_the_fields(packed: Path) -> None:
 def test_a_window_is_of_some_batches_and_of_all_loose_files(
     packed: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.serve.choices.WINDOW_BYTES", 1)
-    assert Loader(packed, 8, shuffle=True, transform=CROP)._epochs.window == 32
-    assert Loader(folder, 8, shuffle=True, transform=CROP)._epochs.window is None
+    monkeypatch.setattr("headrace.serve.derived_options.WINDOW_BYTES", 1)
+    assert Loader(packed, 8, shuffle=True, transform=CROP).state_dict()["window"] == 32
+    assert Loader(folder, 8, shuffle=True, transform=CROP).state_dict()["window"] is None
 
 
 def test_a_sample_without_a_label_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -972,15 +972,17 @@ def test_a_batch_can_be_rebuilt_from_its_values(packed: Path) -> None:
         ({"transform": [RandomHorizontalFlip(), CenterCrop(8)]}, "in this order"),
         ({"transform": [RandomResizedCrop(8), CenterCrop(8)]}, "leave Resize and CenterCrop out"),
         ({"transform": CROP, "batch_size": 0}, "batch_size is 0"),
-        ({"transform": CROP, "on_error": "ignore"}, "on_error is 'ignore'"),
+        (
+            {"transform": CROP, "on_error": "ignore"},
+            "on_error must be one of raise, skip, substitute, not 'ignore'",
+        ),
         ({"transform": CROP, "prefetch": 0}, "prefetch is 0"),
         ({"transform": CROP, "threads": 0}, "threads is 0"),
         ({"transform": CROP, "window": "wide"}, "window is 'wide'"),
         ({"transform": CROP, "rank": 1}, "rank and world_size together"),
-        ({"transform": CROP, "exact": True, "drop_last": True}, "give one"),
         (
             {"transform": CROP, "fields": ("label",), "collate_fn": list},
-            "collate_fn is for samples",
+            "collate_fn needs images",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The user's own Python: the same in any number of workers, resumable, with errors that name the sample."""
+"""The user's own Python gives the same with any number of workers, resumes, and names the sample in errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CROP = [RandomResizedCrop(24), RandomHorizontalFlip()]
 
 
 def list_descriptors() -> dict[str, str]:
-    """All but those of nameless memory, which lives as long as a batch in it, or an error that holds one."""
+    """List all descriptors but those of anonymous memory, which lives as long as a batch in it."""
     links = {
         path.name: os.readlink(path)
         for path in Path("/proc/self/fd").iterdir()
@@ -37,14 +37,14 @@ def list_descriptors() -> dict[str, str]:
 
 
 def list_shared() -> set[str]:
-    """Shared memory with our name or our number, as torch names its own: other programs have theirs there."""
+    """List shared memory with our name or process id, not that of other programs."""
     ours = ("headrace", f"_{os.getpid()}_")
     return {name for name in os.listdir("/dev/shm") if any(part in name for part in ours)}
 
 
 @contextmanager
 def nothing_left() -> Iterator[None]:
-    """Whatever happens inside leaves no process, no thread, no descriptor and no named shared memory."""
+    """Check that nothing inside leaves a process, thread, descriptor or named shared memory behind."""
     names, threads = list_shared(), threading.active_count()
     before = list_descriptors()
     yield
@@ -94,7 +94,7 @@ def test_every_sample_has_its_own_randomness_in_every_epoch(packed: Path) -> Non
     assert len(np.unique(numbers)) == numbers.size
 
 
-def test_a_sample_that_comes_again_has_randomness_of_its_own(packed: Path) -> None:
+def test_a_repeated_sample_has_its_own_randomness(packed: Path) -> None:
     options: dict[str, Any] = {"weights": np.arange(61) == 7, "num_workers": 0}
     loader = Loader(packed, 16, transform=functions.draw_numbers, **options)
     numbers = np.concatenate(images(loader))[:, 0]
@@ -112,7 +112,7 @@ def test_shuffling_moves_samples_and_not_their_randomness(packed: Path) -> None:
     assert np.array_equal(by_row(shuffle=True), by_row(shuffle=False))
 
 
-def test_without_workers_the_callers_randomness_is_left_alone(packed: Path) -> None:
+def test_without_workers_the_random_state_of_the_caller_is_kept(packed: Path) -> None:
     torch = pytest.importorskip("torch")
     random.seed(1), np.random.seed(1), torch.manual_seed(1)
     expected = random.random(), np.random.random(), float(torch.rand(1))
@@ -122,7 +122,7 @@ def test_without_workers_the_callers_randomness_is_left_alone(packed: Path) -> N
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_resuming_at_any_step_goes_on_with_the_same_batches(packed: Path, workers: int) -> None:
+def test_resuming_at_any_step_gives_the_same_batches(packed: Path, workers: int) -> None:
     options: dict[str, Any] = {"shuffle": True, "transform": functions.draw_pixels}
     expected = images(Loader(packed, 8, num_workers=0, **options))
     for step in (1, 3, 7):
@@ -143,21 +143,19 @@ def test_an_error_has_the_traceback_and_the_key(packed: Path, workers: int) -> N
         list(loader)
     row = caught.value.position
     assert row is not None
-    assert repr(headrace.open_dataset(packed).read_key(row)) in str(caught.value)
+    assert repr(headrace.open_dataset(packed).read_row(row).key) in str(caught.value)
     assert "in fail_on_small" in str(caught.value)
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_a_transform_that_kills_its_worker_is_an_error(packed: Path) -> None:
+def test_a_transform_that_kills_its_worker_raises_an_error(packed: Path) -> None:
     loader = Loader(packed, 16, transform=functions.die, num_workers=2)
     with nothing_left(), pytest.raises(WorkerError, match="killed by SIGKILL"):
         list(loader)
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_killing_a_worker_at_any_moment_is_an_error_within_a_second(
-    packed: Path, number: int
-) -> None:
+def test_killing_a_worker_raises_an_error_within_a_second(packed: Path, number: int) -> None:
     with nothing_left():
         loader = Loader(packed, 4, transform=functions.spin, num_workers=2)
         batches = iter(loader)
@@ -181,7 +179,7 @@ def test_breaking_off_ends_the_workers_in_the_middle_of_their_work(packed: Path)
         del batches
 
 
-def test_two_iterators_at_once(packed: Path) -> None:
+def test_two_iterators_can_run_at_once(packed: Path) -> None:
     loader = Loader(packed, 16, transform=functions.draw_pixels, num_workers=1)
     expected = images(loader)
     loader.set_epoch(0)
@@ -212,7 +210,7 @@ def test_functions_get_pil_images_or_arrays_as_they_ask(packed: Path, workers: i
     assert next(iter(loader))[0].all(axis=0).tolist() == [False, True]
 
 
-def test_our_own_transforms_stand_around_a_function(packed: Path) -> None:
+def test_our_own_transforms_run_before_and_after_a_function(packed: Path) -> None:
     def invert(pixels: np.ndarray) -> np.ndarray:
         return 255 - pixels
 
@@ -232,7 +230,7 @@ def test_crops_after_python_are_refused(packed: Path) -> None:
 
 
 @pytest.mark.parametrize("steps", [[Resize(24)], [Resize(24), functions.shrink]])
-def test_our_own_steps_that_leave_images_of_different_sizes_are_refused_as_such(
+def test_our_own_steps_that_keep_different_sizes_are_refused(
     packed: Path, steps: list[object]
 ) -> None:
     with pytest.raises(ValueError, match=r"Resize\(24\) leaves images of different sizes"):
@@ -240,7 +238,7 @@ def test_our_own_steps_that_leave_images_of_different_sizes_are_refused_as_such(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_collate_fn_returns_is_what_comes(packed: Path, workers: int) -> None:
+def test_a_batch_is_what_collate_fn_returns(packed: Path, workers: int) -> None:
     loader = Loader(packed, 16, transform=CROP, collate_fn=functions.gather, num_workers=workers)
     found = list(loader)
     labels = [label for batch in found for label in batch["labels"]]
@@ -256,7 +254,7 @@ def test_a_tuple_of_collate_fn_still_knows_its_rows(packed: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_batch_without_a_good_sample_has_no_label_for_collate_fn_either(
+def test_a_batch_without_a_good_sample_has_no_label_in_collate_fn(
     tmp_path: Path, workers: int
 ) -> None:
     for number in range(3):
@@ -269,7 +267,7 @@ def test_a_batch_without_a_good_sample_has_no_label_for_collate_fn_either(
     assert batch["labels"] == [-100]
 
 
-def test_a_result_that_cannot_be_sent_is_said_to_be_one(packed: Path) -> None:
+def test_a_result_that_cannot_be_pickled_is_named(packed: Path) -> None:
     loader = Loader(
         packed,
         2,
@@ -289,7 +287,7 @@ def test_structures_are_collated(packed: Path) -> None:
     assert second["mean"].shape == labels.shape == (16,)
 
 
-def test_tensors_for_torch_and_pictures_as_nchw(packed: Path) -> None:
+def test_torch_gets_tensors_and_pictures_as_nchw(packed: Path) -> None:
     torch = pytest.importorskip("torch")
     from headrace.torch import Loader as TorchLoader
 
@@ -359,7 +357,7 @@ def test_bad_images_are_handled_as_in_the_core(
 
 
 @pytest.mark.parametrize("on_error", ["skip", "substitute"])
-def test_a_batch_without_a_good_image_is_there_and_marked(
+def test_a_batch_without_a_good_image_is_delivered_as_invalid(
     tmp_path: Path, folder: Path, on_error: Any
 ) -> None:
     for number, path in enumerate(sorted(folder.rglob("*.jpg"))[:4]):

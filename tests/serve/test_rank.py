@@ -31,7 +31,7 @@ def set_variables(monkeypatch: pytest.MonkeyPatch, **variables: int | str) -> No
 
 
 def pretend_group(monkeypatch: pytest.MonkeyPatch, rank: int, world_size: int) -> None:
-    """Makes torch.distributed say that a process group is there."""
+    """Make torch.distributed report a process group."""
     torch = pytest.importorskip("torch")
     for name, value in (
         ("is_initialized", True),
@@ -55,7 +55,7 @@ def assert_rank(loader: Loader, rank: int, world_size: int) -> None:
 
 
 def load_as_rank(rank: int, loader: Any, folder: Path) -> None:
-    """What a function does that mp.spawn and Lightning's ddp_spawn start: the loader was made in the parent."""
+    """Load as a function started by mp.spawn or ddp_spawn does: the loader was made in the parent."""
     import torch
 
     group = {"init_method": f"file://{folder / 'group'}", "rank": rank, "world_size": 2}
@@ -266,7 +266,7 @@ def test_a_state_that_was_loaded_for_other_ranks_is_refused_when_the_epoch_begin
     if pickled:
         loader = pickle.loads(pickle.dumps(loader))
     pretend_group(monkeypatch, 0, 2)
-    with pytest.raises(ValueError, match="loaded for world_size=1, which is 2 now; load it when"):
+    with pytest.raises(ValueError, match="loaded for world_size=1, which is 2 now; load it after"):
         next(iter(loader))
     loader.set_epoch(1)
     assert next(iter(loader)).step == 0

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import own_transforms as functions
+from flow.test_runners import wait_for_end
 from headrace import Loader
-from run.test_runners import wait_for_end
-from run.test_stall import stopped
+from work.test_stall_report import stopped
 
 SCRIPT = """
 import multiprocessing, sys
@@ -40,7 +40,7 @@ def test_a_stopped_worker_is_reported_with_its_steps_and_waited_for(
         assert pid is not None
         with stopped(pid) as said:
             assert sum(1 for _ in batches) == len(loader) - 1
-    assert f"(pid {pid}) has given nothing for" in said[0]
+    assert f"(pid {pid}) has returned no result for" in said[0]
     assert " with steps " in said[0] and "of transform in hand; it is stopped" in said[0]
 
 

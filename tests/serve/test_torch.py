@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import io
 import pickle
 import runpy
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from headrace.transforms import CenterCrop, Normalize, RandomResizedCrop, Resize
 torch = pytest.importorskip("torch")
 from torch.utils import _pytree as pytree
 
-from headrace.torch import Loader, Options
+from headrace.torch import Loader
 
 
 def test_images_are_nchw_over_channels_last_memory(packed: Path) -> None:
@@ -33,7 +34,7 @@ def test_images_are_nchw_over_channels_last_memory(packed: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_floats_are_those_of_torchvision(packed: Path, torchvision, dtype: str) -> None:
+def test_floats_equal_those_of_torchvision(packed: Path, torchvision, dtype: str) -> None:
     from torchvision.transforms import transforms as tv
 
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -95,15 +96,37 @@ def test_every_argument_of_a_dataloader_is_taken_or_explained(packed: Path) -> N
                 Loader(packed, 4, **{name: None})
 
 
-def test_all_options_are_typed_and_shown() -> None:
-    options = get_type_hints(headrace.Loader.__init__)
-    shown = inspect.signature(Loader).parameters
-    assert shown.keys() == {*inspect.signature(headrace.Loader).parameters, "device"}
-    assert (shown["prefetch"].default, list(shown)[:2]) == (2, ["source", "batch_size"])
-    for name in ("source", "batch_size", "return"):
-        del options[name]
-    assert get_type_hints(Options) == options
-    assert "options" in get_type_hints(Loader.__init__), "those who ask at run time get an answer"
+def test_signatures_show_all_options() -> None:
+    arrays = inspect.signature(headrace.Loader).parameters
+    tensors = inspect.signature(Loader).parameters
+    assert list(tensors) == [*arrays, "device"]
+    for parameters in (arrays, tensors):
+        assert list(parameters)[:2] == ["source", "batch_size"]
+        assert (parameters["prefetch"].default, parameters["rank"].default) == (2, None)
+        assert all(p.kind is p.KEYWORD_ONLY for p in list(parameters.values())[2:])
+
+
+def test_options_cannot_be_changed_later(packed: Path) -> None:
+    for kind in (headrace.Loader, Loader):
+        loader = kind(packed, 8, fields=["label"])
+        loader.name = "anything else can be set"
+        with pytest.raises(AttributeError, match="batch_size"):
+            loader.batch_size = 4
+
+
+class Labels(Loader):
+    """A loader with a constructor of its own."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, 8, fields=("label",))
+
+
+def test_a_derived_loader_with_another_constructor_crosses_to_other_processes(packed: Path) -> None:
+    loader = Labels(packed)
+    loader.set_epoch(2)
+    copy = pickle.loads(pickle.dumps(loader))
+    assert isinstance(copy, Labels) and repr(copy) == repr(loader) and repr(copy)[:7] == "Labels("
+    assert next(iter(copy)).epoch == 2
 
 
 def test_frameworks_find_what_they_look_for(packed: Path) -> None:
@@ -155,7 +178,7 @@ def test_the_sampler_is_as_long_as_the_part_of_a_rank(
     assert drop_last or samples * 3 >= len(ranks[0].dataset), "else examples load the rest again"
 
 
-def test_what_collate_fn_returns_has_no_axis_moved(packed: Path) -> None:
+def test_axes_of_what_collate_fn_returns_are_not_moved(packed: Path) -> None:
     def collate(samples: list[Any]) -> dict[str, Any]:
         return {"x": np.stack([np.zeros((3, 5, 7), np.float32) for _ in samples])}
 
@@ -163,3 +186,28 @@ def test_what_collate_fn_returns_has_no_axis_moved(packed: Path) -> None:
     batch = next(iter(loader))
     found = batch["x"] if isinstance(batch, dict) else batch[0]["x"]
     assert isinstance(found, np.ndarray) and found.shape == (4, 3, 5, 7)
+
+
+def list_public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_torch_loader_has_all_methods_of_the_other(packed: Path) -> None:
+    assert list_public(headrace.Loader) - list_public(Loader) == {"deliver"}
+    loader = Loader(packed, 8, transform=[CenterCrop(8)])
+    assert loader.count_samples() == len(loader.sampler) == len(loader.dataset)
+
+
+def test_a_copy_of_a_loader_moves_on_its_own(packed: Path) -> None:
+    loader = Loader(packed, 8, shuffle=True, transform=[CenterCrop(8)])
+    next(iter(loader))
+    other = copy.copy(loader)
+    assert other.state_dict() == loader.state_dict()
+    other.set_epoch(3)
+    assert other.state_dict()["epoch"] == 3 and loader.state_dict()["epoch"] == 0
+
+
+@pytest.mark.parametrize("kind", [headrace.Loader, Loader])
+def test_an_unknown_option_is_an_error_of_the_loader(packed: Path, kind: Any) -> None:
+    with pytest.raises(TypeError, match=r"^Loader\.__init__\(\) got an unexpected .*'windows'"):
+        kind(packed, 8, windows=3)

@@ -1,12 +1,12 @@
-"""Made-up measurements: a machine and a bench where only what a test is about differs from the ordinary."""
+"""Made-up benches and machines; each test changes only what it is about."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from headrace.workbench import numbers
-from headrace.workbench.numbers import Bench, Data, Machine, Rate, Setting, Stage
+from headrace.workbench.bench import results
+from headrace.workbench.bench.results import Bench, Data, Machine, Rate, Setting, Stage
 
 GIB = 1 << 30
 
@@ -29,7 +29,6 @@ DATA = Data(
     bytes=110_000_000,
     kinds={"baseline": 1000},
     loose=False,
-    shards=1,
     mean_bytes=110_000.0,
     mean_short_side=300.0,
     megapixels=(0.1, 0.2, 0.4),
@@ -53,7 +52,7 @@ SETTING = Setting(
 
 
 def make_stage(name: str, rate: float, threads: int = 8, **others: Any) -> Stage:
-    """A stage whose windows spread by a tenth."""
+    """Return a stage whose rounds differ by a tenth."""
     cpu_ms = threads * 1e3 / rate
     spread = Rate.of([0.95 * rate, rate, 1.05 * rate])
     return Stage(name, threads, spread, cpu_ms, image_bytes=110_000.0, **others)
@@ -66,18 +65,18 @@ def make_bench(
     data: dict[str, Any] | None = None,
     setting: dict[str, Any] | None = None,
 ) -> Bench:
-    """An ordinary bench: 8,000 images/s from end to end, with the given changes."""
+    """Return a bench with 8,000 images/s from end to end, and the given changes."""
     ordinary = {
-        numbers.COLD: 20_000.0,
-        numbers.WARM: 100_000.0,
-        numbers.ENTROPY: 9_500.0,
-        numbers.DECODE: 6_000.0,
-        numbers.RENDER: 8_500.0,
-        numbers.PIPELINE: 8_000.0,
+        results.COLD: 20_000.0,
+        results.WARM: 100_000.0,
+        results.ENTROPY: 9_500.0,
+        results.DECODE: 6_000.0,
+        results.RENDER: 8_500.0,
+        results.PIPELINE: 8_000.0,
     }
     changed = replace(SETTING, **(setting or {}))
     stages = [
-        make_stage(name, rate, threads=1 if name == numbers.PYTHON else changed.threads)
+        make_stage(name, rate, threads=1 if name == results.PYTHON else changed.threads)
         for name, rate in {**ordinary, **(rates or {})}.items()
     ]
     return Bench(
@@ -85,14 +84,14 @@ def make_bench(
         machine=replace(MACHINE, **(machine or {})),
         data=replace(DATA, **(data or {})),
         stages=tuple(stages),
-        skipped=((numbers.COPY, "no CUDA device"),),
+        skipped=((results.COPY, "no CUDA device"),),
         notes=(),
         complete=True,
     )
 
 
 def agree(one: Rate, other: Rate) -> bool:
-    """Whether the medians are as near as the larger of the two spreads says."""
+    """Return whether the medians differ by at most the larger spread."""
     assert one.spread is not None and other.spread is not None
     slow, fast = sorted((one.median, other.median))
     return fast <= slow * (1 + max(one.spread, other.spread))

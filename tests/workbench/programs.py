@@ -1,4 +1,4 @@
-"""A training program for the doctor to watch: `python programs.py CASE`. It times its own waits, to compare."""
+"""A training program for the doctor to watch: `python programs.py CASE`. It times its own waits for comparison."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ STEP = 0.005
 
 
 def work(seconds: float) -> None:
-    """Keeps the main thread busy, as a training step does."""
+    """Keep the main thread busy, as a training step does."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         sum(range(200))
 
 
 def read_slowly() -> None:
-    """A slow disk: reads random numbers, in a system call that does not hold the interpreter."""
+    """Read random numbers like a slow disk, in a system call that releases the GIL."""
     with open("/dev/urandom", "rb", buffering=0) as device:
         device.read(6 << 20)
 
 
 def transform_slowly() -> None:
-    """A slow transform: pure Python."""
+    """Transform slowly in pure Python."""
     total = 0
     for number in range(120_000):
         total += number % 7

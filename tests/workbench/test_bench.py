@@ -1,4 +1,4 @@
-"""Benches of small datasets, with bottlenecks put in on purpose: measured, and called by their names."""
+"""Benches of small datasets with artificial bottlenecks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ import pytest
 
 from formats.making import write_tar
 from headrace import DecodeError, index_dataset, pack_dataset
-from headrace.read.layout import Layout
+from headrace.read.run_layout import Layout
 from headrace.transforms import Normalize, OnArray, RandomResizedCrop
-from headrace.workbench import numbers
-from headrace.workbench.advice import diagnose
-from headrace.workbench.against import NAME as TORCHVISION
-from headrace.workbench.against import lay_out_folder
-from headrace.workbench.bench import run_bench
-from headrace.workbench.need import Need
-from headrace.workbench.numbers import Bench
-from headrace.workbench.options import Options, choose_threads
-from headrace.workbench.subject import Subject
-from headrace.workbench.verdict import Cause
+from headrace.workbench.bench import results
+from headrace.workbench.bench.dataset_advice import diagnose
+from headrace.workbench.bench.dataset_bottleneck import Cause
+from headrace.workbench.bench.dataset_sample import DatasetSample
+from headrace.workbench.bench.measure_options import Options, choose_threads
+from headrace.workbench.bench.required_rate import Need
+from headrace.workbench.bench.results import Bench
+from headrace.workbench.bench.run_bench import run_bench
 from images import encode
 from workbench.benches import agree
 
@@ -56,8 +54,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def needing_more_than(bench: Bench) -> Need:
-    """A need that lies twice above what was measured."""
-    whole = bench.find(numbers.PIPELINE)
+    """Return a need of twice the measured rate."""
+    whole = bench.find(results.PIPELINE)
     assert whole is not None
     return Need(2 * whole.rate.high, "twice as much")
 
@@ -66,15 +64,15 @@ def test_every_stage_is_measured_at_every_thread_count(folder: Path, tmp_path: P
     pack_dataset(folder, tmp_path / "packed")
     for path in (folder, tmp_path / "packed"):
         bench = run_bench(path, Options(**QUICK))
-        for name in (numbers.ENTROPY, numbers.DECODE, numbers.RENDER, numbers.PIPELINE):
+        for name in (results.ENTROPY, results.DECODE, results.RENDER, results.PIPELINE):
             assert [stage.threads for stage in bench.named(name)] == [1, 2], name
-        for name in (numbers.COLD, numbers.WARM, numbers.COLLATE):
+        for name in (results.COLD, results.WARM, results.COLLATE):
             assert len(bench.named(name)) == 1
         assert all(s.rate.low <= s.rate.median <= s.rate.high for s in bench.stages)
-        assert all(len(s.rate.windows) == 2 and s.cpu_ms >= 0 for s in bench.stages)
-        whole = bench.find(numbers.PIPELINE)
+        assert all(len(s.rate.rounds) == 2 and s.cpu_ms >= 0 for s in bench.stages)
+        whole = bench.find(results.PIPELINE)
         assert whole is not None and whole.peak_bytes is not None and whole.peak_bytes > 1 << 20
-        assert dict(bench.skipped)[numbers.PYTHON].startswith("no step")
+        assert dict(bench.skipped)[results.PYTHON].startswith("no step")
         assert bench.complete and bench.data.kinds == {"baseline": 32}
         assert len(bench.data.decode_ms) == len(bench.data.megapixels) == 32
 
@@ -112,13 +110,13 @@ def test_a_slow_python_transform_is_found(folder: Path) -> None:
     bench = run_bench(folder, Options(**{**QUICK, "threads": (1,), "transform": steps}))
     assert "sort_pixels" in bench.setting.transform
     found = diagnose(bench, needing_more_than(bench))
-    assert (found.cause, found.first) == (Cause.PYTHON, numbers.PYTHON)
+    assert (found.cause, found.bottleneck) == (Cause.PYTHON, results.PYTHON)
 
 
-def test_one_thread_too_few_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_threads_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
     bench = run_bench(folder, Options(**{**QUICK, "threads": (1,)}))
-    whole = bench.find(numbers.PIPELINE)
+    whole = bench.find(results.PIPELINE)
     assert whole is not None
     found = diagnose(bench, Need(1.5 * whole.rate.median, "half as much again"))
     assert found.cause is Cause.THREADS
@@ -150,27 +148,27 @@ def test_a_broken_sample_is_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("image", [None, "mask.png"])
-def test_a_sample_without_the_picture_is_named_and_not_called_damaged(
+def test_a_sample_without_the_image_is_named_and_not_called_damaged(
     tmp_path: Path, image: str | None
 ) -> None:
     first = {"0.jpg": encode(16, 16), "0.mask.png": encode(16, 16, format="PNG")}
     index_dataset(write_tar(tmp_path / "x.tar", {**first, "1.cls": b"0"}))
     says = f"'1' in .*x.tar has no {image or 'image'}; its fields are cls"
     with pytest.raises(DecodeError, match=says):
-        Subject(tmp_path, 2, image)
+        DatasetSample(tmp_path, 2, image)
 
 
-def test_a_file_that_is_no_image_has_no_size_to_differ_by(folder: Path) -> None:
+def test_a_file_that_is_not_an_image_is_named(folder: Path) -> None:
     (folder / "class1" / "007.jpg").write_bytes(b"no image at all")
     with pytest.raises(DecodeError, match="class1/007"):
         run_bench(folder, Options(**QUICK, transform=[Normalize()]))
 
 
 def test_two_benches_agree_within_their_spread(folder: Path) -> None:
-    """A machine that others use may change between the two: three pairs have their chance."""
+    """Three attempts: a busy machine may change between two benches."""
     options = Options(**{**QUICK, "rounds": 5, "seconds": 0.05, "threads": (1,)})
     for _ in range(3):
-        pair = [run_bench(folder, options).find(numbers.RENDER) for _ in range(2)]
+        pair = [run_bench(folder, options).find(results.RENDER) for _ in range(2)]
         assert pair[0] is not None and pair[1] is not None
         if agree(pair[0].rate, pair[1].rate):
             return
@@ -179,11 +177,11 @@ def test_two_benches_agree_within_their_spread(folder: Path) -> None:
 
 def test_a_cold_pipeline_reads_from_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dropped: list[int] = []
-    from headrace.workbench import pipeline
+    from headrace.workbench.bench import pipeline_job
 
-    drop = pipeline.drop_pages
+    drop = pipeline_job.drop_pages
     monkeypatch.setattr(
-        pipeline, "drop_pages", lambda files: dropped.append(len(files)) or drop(files)
+        pipeline_job, "drop_pages", lambda files: dropped.append(len(files)) or drop(files)
     )
     bench = run_bench(folder, Options(**{**QUICK, "threads": (1,)}, cold=True))
     assert dropped == [32] * 3 and bench.setting.cold
@@ -196,23 +194,11 @@ def test_ctrl_c_in_the_pipeline_leaves_no_thread(
         next(sizes)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headrace.workbench.pipeline._time_batches", interrupt)
+    monkeypatch.setattr("headrace.workbench.bench.pipeline_job._time_batches", interrupt)
     before = threading.active_count()
     bench = run_bench(folder, Options(**QUICK))
-    assert not bench.complete and bench.find(numbers.PIPELINE) is None
+    assert not bench.complete and bench.find(results.PIPELINE) is None
     assert threading.active_count() == before
-
-
-def test_torchvision_runs_side_by_side(folder: Path) -> None:
-    pytest.importorskip("torch")
-    # CPU time is counted in ticks of 10 ms: windows of many of them
-    quick = {**QUICK, "rounds": 1, "threads": (1,), "seconds": 0.3}
-    options = Options(**quick, against="torchvision")
-    bench = run_bench(folder, options)
-    if TORCHVISION not in {stage.name for stage in bench.stages}:
-        pytest.skip(dict(bench.skipped)["torchvision"])
-    theirs = bench.find(TORCHVISION)
-    assert theirs is not None and theirs.cpu_ms > 0 and theirs.peak_bytes
 
 
 def test_thread_counts_double_up_to_all_cores() -> None:
@@ -225,14 +211,3 @@ def test_thread_counts_double_up_to_all_cores() -> None:
 def test_options_check_themselves(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Options(**wrong)
-
-
-def test_the_other_side_gets_the_picture_that_was_chosen(tmp_path: Path) -> None:
-    members = {"0.jpg": encode(16, 16), "0.depth.jpg": encode(24, 24), "0.cls": b"0"}
-    index_dataset(write_tar(tmp_path / "x.tar", members))
-    for image, expected in ((None, "0.jpg"), ("depth.jpg", "0.depth.jpg")):
-        folder = tmp_path / expected
-        folder.mkdir()
-        lay_out_folder(Subject(tmp_path, 1, image), folder)
-        (written,) = folder.glob("*/*")
-        assert written.read_bytes() == members[expected]

@@ -16,15 +16,13 @@ import typer
 
 from formats.making import write_tar
 from headrace import index_dataset
-from headrace.cli.measuring import finish
-from headrace.cli.terminal import print_wide
-from headrace.workbench.report.bench_page import bench_page
-from headrace.workbench.table import tabulate_bench
+from headrace.cli.bench import print_bench
+from headrace.cli.bench_report import finish_bench
 from images import encode
 from workbench.benches import make_bench, make_stage
 from workbench.test_bench import make_photos
 
-QUICK = ("--batch-size", "8", "--size", "32", "--windows", "1", "--seconds", "0.02")
+QUICK = ("--batch-size", "8", "--size", "32", "--rounds", "1", "--seconds", "0.02")
 
 
 def headrace(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -53,7 +51,7 @@ def test_no_figure_of_the_table_is_cut_off(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     stage = make_stage("entropy decode", 123_456, peak_bytes=12_345_000_000)
-    print_wide(tabulate_bench(replace(make_bench(), stages=(stage,))))
+    print_bench(replace(make_bench(), stages=(stage,)))
     table = capsys.readouterr().out
     for figure in ("123,456", "117,283", "129,629", "13,580", "12,345"):
         assert figure in table
@@ -70,7 +68,7 @@ def test_the_report_has_the_numbers_of_the_json(folder: Path) -> None:
     assert told["setting"]["command"].startswith("headrace bench")
 
 
-def test_doctor_weighs_the_machine_against_the_need(folder: Path) -> None:
+def test_doctor_compares_the_machine_with_the_need(folder: Path) -> None:
     result = headrace("doctor", folder, *QUICK, "--step-ms", "4000", "--html", "report.html")
     assert result.returncode == 0, result.stderr
     assert "Fast enough" in result.stdout and "2 images/s (8 in 4000 ms)" in result.stdout
@@ -79,7 +77,7 @@ def test_doctor_weighs_the_machine_against_the_need(folder: Path) -> None:
     assert told["diagnosis"]["headline"].startswith("Too slow")
 
 
-def test_transforms_of_the_users_own(folder: Path) -> None:
+def test_your_own_transforms_are_measured(folder: Path) -> None:
     Path("mine.py").write_text(
         "from headrace.transforms import OnArray, RandomResizedCrop\n"
         "def invert(pixels): return 255 - pixels\n"
@@ -93,7 +91,7 @@ def test_transforms_of_the_users_own(folder: Path) -> None:
     assert "user transform" in {stage["name"] for stage in told["stages"]}
 
 
-def test_the_image_to_measure_is_chosen_where_samples_have_several(tmp_path: Path) -> None:
+def test_the_image_field_is_chosen_if_samples_have_several(tmp_path: Path) -> None:
     write_tar(tmp_path / "x.tar", {"0.jpg": encode(40, 40), "0.png": b"no image", "0.cls": b"0"})
     index_dataset(tmp_path / "x.tar")
     result = headrace("bench", tmp_path, *QUICK)
@@ -102,7 +100,7 @@ def test_the_image_to_measure_is_chosen_where_samples_have_several(tmp_path: Pat
     assert result.returncode == 0, result.stderr
 
 
-def test_transforms_of_a_package_in_the_current_folder(folder: Path) -> None:
+def test_transforms_are_imported_from_the_current_folder(folder: Path) -> None:
     Path("mine").mkdir()
     Path("mine/steps.py").write_text(
         "from headrace.transforms import CenterCrop\nsteps = [CenterCrop(32)]\n"
@@ -114,7 +112,7 @@ def test_transforms_of_a_package_in_the_current_folder(folder: Path) -> None:
     assert "CenterCrop" in json.loads(result.stdout)["setting"]["transform"]
 
 
-def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
+def test_a_broken_sample_is_named_in_one_line(folder: Path) -> None:
     (folder / "class0" / "004.jpg").write_bytes(b"\xff\xd8\xff\xe0 not an image")
     result = headrace("bench", folder, *QUICK)
     assert result.returncode == 2
@@ -125,25 +123,27 @@ def test_a_broken_sample_is_named_in_a_line(folder: Path) -> None:
     ("arguments", "said"),
     [
         (("bench", "nowhere"), "nowhere: no such"),
-        (("bench", "photos", "--threads", "many"), "'many' is not a list of numbers"),
+        (("bench", "photos", "--threads", "many"), "not a list of integers: 'many'"),
         (("bench", "photos", "--threads", "0"), "threads are [0]"),
-        (("bench", "photos", "--transform", "nothing"), "not package.module:name"),
+        (("bench", "photos", "--transform", "nothing"), "not a transform: 'nothing'"),
         (("bench", "photos", "--transform", "os:nothing"), "os:nothing: module 'os' has no"),
-        (("doctor",), "give a dataset, or a command behind --"),
-        (("doctor", "photos", "--", "python"), "a dataset or a command behind --, not both"),
+        (("doctor",), "give either a dataset, or a command after --"),
+        (("doctor", "photos", "--", "python"), "give either a dataset, or a command after --"),
         (("doctor", "sh", "train.sh"), "put -- before a command: headrace doctor -- sh"),
         (("doctor", "photos", "--target", "5", "--step-ms", "5"), "say the same thing: give one"),
         (("doctor", "photos", "--target", "-5"), "it must be above 0"),
         (("doctor", "photos", "--step-ms", "nan"), "it must be above 0 and finite"),
         (("bench", "photos", "--seconds", "inf"), "it must be above 0 and finite"),
-        (("bench", "photos", "--html", "no/r.html"), "no/r.html: no file can be written"),
+        (("bench", "photos", "--html", "no/r.html"), "cannot write no/r.html"),
         (
             ("doctor", "--html", "no/r.html", "--", "touch", "x"),
-            "no/r.html: no file can be written",
+            "cannot write no/r.html",
         ),
     ],
 )
-def test_mistakes_are_said_in_a_line(folder: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes_are_reported_in_one_line(
+    folder: Path, arguments: tuple[str, ...], said: str
+) -> None:
     result = headrace(*arguments)
     assert result.returncode == 2
     assert said in " ".join(result.stderr.replace("│", " ").split())
@@ -159,16 +159,16 @@ def test_a_report_that_cannot_be_written_leaves_the_exit_code_of_the_program(fol
 
 
 def test_ctrl_c_ends_with_what_was_measured_and_a_bar_was_shown(folder: Path) -> None:
-    """On a terminal of its own: interrupted when the bar says that the second round has begun."""
+    """The interrupt comes when the bar on its terminal shows the second round."""
     here, there = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "headrace", "bench", str(folder), *QUICK[:4], "--threads", "1",
-         "--windows", "500", "--seconds", "0.05"],
+         "--rounds", "500", "--seconds", "0.05"],
         stdout=subprocess.PIPE, stderr=there, text=True, env={**os.environ, "COLUMNS": "120"},
     )  # fmt: skip
     os.close(there)
     shown = b""
-    while shown.count(b"pipeline, 1 thread") < 2:
+    while b"collate, 1 thread" not in shown.partition(b"pipeline, 1 thread")[2]:
         shown += os.read(here, 4096)
     process.send_signal(signal.SIGINT)
     while True:
@@ -180,14 +180,14 @@ def test_ctrl_c_ends_with_what_was_measured_and_a_bar_was_shown(folder: Path) ->
     output, _ = process.communicate(timeout=60)
     os.close(here)
     assert process.returncode == 130
-    assert "interrupted: these are the windows until then" in output and "render" in output
+    assert "interrupted: only the rounds until then" in output and "render" in output
     assert b"measuring" in shown
 
 
-def test_a_bench_that_measured_nothing_yet_ends_like_any_that_was_interrupted(
+def test_an_interrupted_bench_without_results_writes_no_report(
     tmp_path: Path,
 ) -> None:
     bench = replace(make_bench(), stages=(), complete=False)
     with pytest.raises(typer.Exit) as ended:
-        finish(bench, lambda: bench_page(bench, None), tmp_path / "report.html")
+        finish_bench(bench, None, tmp_path / "report.html")
     assert ended.value.exit_code == 130 and list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.workbench.machine import read_cpu_limit, read_machine, read_memory_limit
+from headrace.workbench.bench.machine import read_cpu_limit, read_machine, read_memory_limit
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -16,34 +16,27 @@ def write(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def test_version_2_takes_the_tightest_limit_on_the_way_up(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/cgroup": "0::/job/step\n",
-            "sys/fs/cgroup/job/step/cpu.max": "max 100000",
-            "sys/fs/cgroup/job/cpu.max": "250000 100000",
-            "sys/fs/cgroup/job/step/memory.max": "1073741824",
-            "sys/fs/cgroup/job/memory.max": "max",
-        },
-    )
+VERSION_2 = {
+    "proc/self/cgroup": "0::/job/step\n",
+    "sys/fs/cgroup/job/step/cpu.max": "max 100000",
+    "sys/fs/cgroup/job/cpu.max": "250000 100000",
+    "sys/fs/cgroup/job/step/memory.max": "1073741824",
+    "sys/fs/cgroup/job/memory.max": "max",
+}
+VERSION_1 = {
+    "proc/self/cgroup": "4:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/box\n",
+    "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "250000",
+    "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
+    "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "1073741824",
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+}
+
+
+@pytest.mark.parametrize("files", [VERSION_2, VERSION_1])
+def test_the_tightest_limit_of_all_cgroups_is_found(tmp_path: Path, files: dict[str, str]) -> None:
+    root = write(tmp_path, files)
     assert read_cpu_limit(root) == 2.5
     assert read_memory_limit(root) == 1 << 30
-
-
-def test_version_1_is_read_too(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/cgroup": "4:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/box\n",
-            "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "150000",
-            "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
-            "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "2147483648",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-        },
-    )
-    assert read_cpu_limit(root) == 1.5
-    assert read_memory_limit(root) == 2 << 30
 
 
 def test_no_cgroup_is_no_limit(tmp_path: Path) -> None:
@@ -51,7 +44,7 @@ def test_no_cgroup_is_no_limit(tmp_path: Path) -> None:
     assert read_memory_limit(tmp_path) is None
 
 
-def test_the_kind_of_the_disk_is_that_of_the_innermost_mount(tmp_path: Path) -> None:
+def test_the_innermost_mount_decides_the_kind_of_disk(tmp_path: Path) -> None:
     mounts = (
         "22 1 8:1 / / rw - ext4 /dev/sda rw\n"
         f"36 22 0:30 / {tmp_path} rw,noatime shared:1 - nfs4 server:/data rw,vers=4.2\n"

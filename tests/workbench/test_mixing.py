@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headrace.workbench.mixing import measure_mixing
+from headrace.workbench.bench.shuffle_quality import measure_mixing
 
 SORTED = np.repeat(np.arange(100), 100)
 PACKED = np.random.default_rng(0).permutation(SORTED)

@@ -1,4 +1,4 @@
-"""Which file system a path lies on."""
+"""The file system that holds a path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from headrace.workbench.mounts import find_mount
+from headrace.workbench.bench.mounts import find_mount
 
 TEXT = r"""
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -33,7 +33,7 @@ not a line of mountinfo
         ("/mnt/broken/train", "ext4", False),
     ],
 )
-def test_the_longest_mount_point_counts_and_the_last_of_equals(
+def test_the_longest_mount_point_wins_and_the_last_of_equals(
     path: str, kind: str, network: bool
 ) -> None:
     mount = find_mount(TEXT, PurePosixPath(path))
@@ -50,13 +50,13 @@ def test_names_are_read_with_their_spaces() -> None:
     ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "ceph", "gpfs", "glusterfs"]
     + ["fuse.gcsfuse", "fuse.blobfuse2", "wekafs"],
 )
-def test_these_come_over_a_network(kind: str) -> None:
+def test_network_file_systems_are_known(kind: str) -> None:
     mount = find_mount(f"1 0 0:1 / / rw - {kind} what rw", PurePosixPath("/x"))
     assert mount is not None and mount.is_network
 
 
 @pytest.mark.parametrize("kind", ["fuseblk", "fuse.fuse-overlayfs", "overlay", "9p", "btrfs"])
-def test_these_do_not(kind: str) -> None:
+def test_local_file_systems_are_known(kind: str) -> None:
     mount = find_mount(f"1 0 0:1 / / rw - {kind} what rw", PurePosixPath("/x"))
     assert mount is not None and not mount.is_network
 

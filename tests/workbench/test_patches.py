@@ -1,8 +1,9 @@
-"""The clocks in loaders: which span each moment of a loop belongs to, and what of each batch is counted."""
+"""Patched loaders: the kind of each moment of a loop, and the count of each batch."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,15 +15,15 @@ import pytest
 from headrace import Loader
 from headrace.transforms import RandomResizedCrop
 from headrace.workbench.probe.patches import patch_headrace, patch_torch
-from headrace.workbench.probe.process import Process
 from headrace.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
+from headrace.workbench.probe.watched_process import Process
 from workbench.test_bench import make_photos
 
 Make = Callable[..., Any]
 
 
 class Marks(list[str]):
-    """A timeline that only notes what came after what."""
+    """A timeline that notes only the order of kinds."""
 
     def __init__(self) -> None:
         super().__init__([STARTUP])
@@ -54,7 +55,7 @@ def list_marks(process: Process) -> Any:
 
 
 def make_torch(process: Process, *, several: bool = False) -> Make:
-    """DataLoaders that are watched, while torch's own stay as they are."""
+    """Watched DataLoaders; torch's own stay unpatched."""
     torch = pytest.importorskip("torch.utils.data.dataloader")
 
     class Single(torch._SingleProcessDataLoaderIter): ...
@@ -98,8 +99,17 @@ def test_what_follows_a_loop_that_was_left_is_between_loops(process: Process, lo
     assert list_marks(process)[-1] == BETWEEN
 
 
+def test_a_loop_ends_also_where_another_thread_deletes_its_iterator(process: Process) -> None:
+    held = [iter(make_torch(process)(range(10), 4))]
+    next(held[0])
+    sampler = threading.Thread(target=held.clear)
+    sampler.start()
+    sampler.join()
+    assert list_marks(process)[-2:] == [COMPUTE, BETWEEN]
+
+
 @both
-def test_a_look_at_one_batch_is_no_loop(process: Process, loader: Any) -> None:
+def test_taking_one_batch_is_not_a_loop(process: Process, loader: Any) -> None:
     next(iter(loader))
     assert list_marks(process)[-2:] == [COMPUTE, BETWEEN]
 
@@ -111,7 +121,7 @@ def test_ending_the_workers_of_a_loop_that_was_left_is_between_loops(process: Pr
 
 
 @both
-def test_a_loop_goes_on_when_another_iterator_is_dropped(process: Process, loader: Any) -> None:
+def test_a_loop_continues_when_another_iterator_is_dropped(process: Process, loader: Any) -> None:
     other, own = iter(loader), iter(loader)
     next(other)
     next(own)
@@ -120,7 +130,7 @@ def test_a_loop_goes_on_when_another_iterator_is_dropped(process: Process, loade
 
 
 @both
-def test_a_last_batch_counts_as_short_as_it_is(process: Process, loader: Any) -> None:
+def test_a_short_last_batch_is_counted_exactly(process: Process, loader: Any) -> None:
     for _ in range(2):
         for _ in loader:
             pass
@@ -128,7 +138,7 @@ def test_a_last_batch_counts_as_short_as_it_is(process: Process, loader: Any) ->
     assert (told["epochs"], told["batches"], told["images"]) == (2, 6, 20)
 
 
-def test_without_workers_the_first_batch_is_waited_for_like_any_other(process: Process) -> None:
+def test_without_workers_the_first_batch_counts_as_waiting(process: Process) -> None:
     list(make_torch(process)(range(10), 4))
     told = process.loaders[0]()
     assert told["first_batches"] == told["first_images"] == 0
@@ -145,9 +155,7 @@ def test_without_workers_the_first_batch_is_waited_for_like_any_other(process: P
     ],
     ids=["own collate", "own sampler", "own batches"],
 )
-def test_sizes_of_batches_are_known_where_they_can_be(
-    process: Process, options: dict[str, Any]
-) -> None:
+def test_batch_sizes_are_found_if_possible(process: Process, options: dict[str, Any]) -> None:
     list(make_torch(process)(range(10), **options))
     assert process.loaders[0]()["images"] == 10
 
@@ -179,7 +187,7 @@ def test_counting_never_raises_in_the_users_loop(process: Process, options: dict
 
 
 class Batches(list[list[int]]):
-    """A batch sampler with whatever people have under `batch_size`."""
+    """A batch sampler with any value as `batch_size`."""
 
     def __init__(self, batch_size: object) -> None:
         super().__init__([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]])
@@ -216,12 +224,12 @@ def test_a_batch_size_may_be_anything(
     assert told["images"] == (10 if collate is None or size > 1 else 3)
 
 
-def test_counts_of_workers_may_be_numpys(process: Process) -> None:
+def test_worker_counts_may_be_numpy_integers(process: Process) -> None:
     iter(make_torch(process)(range(10), 4, num_workers=np.int64(0)))
     assert json.loads(json.dumps(process.loaders[0]()))["workers"] == 0
 
 
-def test_a_subclass_may_make_iterators_of_its_own(process: Process) -> None:
+def test_a_subclass_may_make_its_own_iterators(process: Process) -> None:
     class Own(make_torch(process)):  # type: ignore[misc]
         def _get_iterator(self) -> Any:
             return iter("abc")
@@ -229,12 +237,12 @@ def test_a_subclass_may_make_iterators_of_its_own(process: Process) -> None:
     assert list(Own(range(10), 4)) == ["a", "b", "c"]
 
 
-def test_words_are_counted_and_not_their_letters(process: Process) -> None:
+def test_strings_are_counted_and_not_their_letters(process: Process) -> None:
     list(make_torch(process)([{"name": "ab", "label": 1}] * 10, 4))
     assert process.loaders[0]()["images"] == 10
 
 
-def test_the_folder_of_a_data_set_is_that_of_image_folders_only(
+def test_only_image_folders_have_a_known_folder(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class DatasetFolder(list[int]):

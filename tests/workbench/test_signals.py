@@ -1,11 +1,13 @@
-"""Signals for the program that the doctor watches: each arrives once."""
+"""Signals for the program that the doctor watches."""
 
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +16,7 @@ from headrace.workbench.watch.signals import pass_signals
 
 
 class Program:
-    """Notes what it is sent."""
+    """Notes the signals that it is sent."""
 
     def __init__(self) -> None:
         self.got: list[int] = []
@@ -23,62 +25,66 @@ class Program:
         self.got.append(number)
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
-def test_a_signal_to_the_doctor_alone_is_passed_on(name: str) -> None:
+@pytest.fixture
+def terminal() -> Iterator[int]:
+    """A terminal for the stdin of a child process."""
+    here, there = pty.openpty()
+    yield there
+    os.close(here)
+    os.close(there)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2"])
+def test_a_signal_is_passed_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "_is_foreground", lambda: False)
     number, program = signal.Signals[name], Program()
-    before = signal.signal(number, signal.SIG_DFL)  # a job in the background ignores some
+    before = signal.signal(number, signal.SIG_DFL)  # a background job ignores some
     try:
-        with pass_signals() as running:
-            running.append(program)  # type: ignore[arg-type]
+        with pass_signals() as relay:
+            relay.program = program  # type: ignore[assignment]
             os.kill(os.getpid(), number)
             assert program.got == [number]
+            assert relay.interrupted == (not name.startswith("SIGUSR"))
         assert signal.getsignal(number) is signal.SIG_DFL
     finally:
         signal.signal(number, before)
 
 
-def test_signals_arrive_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(_: object, number: int) -> bool:
-        if number == signal.SIGUSR1:
-            os.kill(os.getpid(), signal.SIGTERM)  # while it looks whether the first was for all
-        return False
-
-    monkeypatch.setattr(signals._Twin, "was_sent", look)
-    program = Program()
-    with pass_signals() as running:
-        running.append(program)  # type: ignore[arg-type]
-        os.kill(os.getpid(), signal.SIGUSR1)
-        assert program.got == [signal.SIGUSR1, signal.SIGTERM]
-
-
-def test_a_signal_to_the_whole_group_is_not_passed_on_again() -> None:
-    """Twice, since the first ends what tells the one from the other."""
+def test_keyboard_signals_are_not_passed_on_in_the_foreground_of_a_terminal(terminal: int) -> None:
     script = (
         "import os, signal\n"
+        "os.open(os.ttyname(0), os.O_RDWR)  # becomes the terminal of this session\n"
         "from headrace.workbench.watch.signals import pass_signals\n"
         "from workbench.test_signals import Program\n"
-        "with pass_signals() as running:\n"
-        "    running.append(Program())\n"
-        "    for number in (signal.SIGINT, signal.SIGTERM):\n"
-        "        os.killpg(0, number)\n"
-        "    print(running[0].got)\n"
+        "with pass_signals() as relay:\n"
+        "    relay.program = Program()\n"
+        "    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):\n"
+        "        os.kill(os.getpid(), number)\n"
+        "    print(relay.program.got == [signal.SIGTERM], relay.interrupted)\n"
     )
     path = os.pathsep.join(filter(None, sys.path))
     told = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": path},
+        stdin=terminal,
         capture_output=True,
         text=True,
         start_new_session=True,
         check=False,
     )
-    assert told.stdout == "[]\n", told.stderr
+    assert told.stdout == "True True\n", told.stderr
 
 
-def test_what_is_ignored_stays_ignored() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with pass_signals():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_before_the_program_starts_ends_the_doctor() -> None:
+    with pytest.raises(SystemExit) as ended, pass_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert ended.value.code == 128 + signal.SIGTERM

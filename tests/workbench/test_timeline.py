@@ -12,7 +12,7 @@ spans = st.lists(st.tuples(st.sampled_from(KINDS), st.floats(0, 300, allow_nan=F
 
 
 @given(spans)
-def test_totals_and_bins_sum_up_to_the_whole(marks: list[tuple[str, float]]) -> None:
+def test_totals_and_bins_add_up(marks: list[tuple[str, float]]) -> None:
     timeline, now = Timeline(begin=1000.0), 1000.0
     for kind, seconds in marks:
         now += seconds

@@ -1,9 +1,10 @@
-"""Programs that the doctor watches: what held them up is named, and the seconds are where they say."""
+"""Watched programs: their limit is found, and the seconds agree with their own."""
 
 from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -14,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from headrace.workbench.watch.judge import judge
-from headrace.workbench.watch.record import Watched
-from headrace.workbench.watch.run import watch_command
-from headrace.workbench.watch.verdict import Limit, find_busiest, find_limit
+from headrace.workbench.watch.program_advice import judge
+from headrace.workbench.watch.program_bottleneck import Limit, find_busiest, find_limit
+from headrace.workbench.watch.run_command import watch_command
+from headrace.workbench.watch.watched_program import Watched
 from workbench.test_bench import make_photos
 
 PROGRAM = Path(__file__).with_name("programs.py")
@@ -38,7 +39,7 @@ def watch(case: str, *rest: object) -> Watched:
 
 
 def check_books(watched: Watched) -> None:
-    """The doctor's seconds are those that the program took itself, and add up to the wall time."""
+    """Check that the seconds equal the program's own and add up to the wall time."""
     own = json.loads(Path("own.json").read_text())
     assert watched.attributed == pytest.approx(1, abs=0.05)
     waited = watched.waiting + watched.spans["first batch"]
@@ -71,7 +72,7 @@ def test_a_slow_training_step_is_compute_bound() -> None:
 
 
 def test_too_many_workers_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On one core, so that eight workers are too many on any machine."""
+    """It runs on one core, so that eight workers are too many on any machine."""
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
     command = ["taskset", "-c", "0", sys.executable, str(PROGRAM), "too many workers"]
     pytest.importorskip("torch")
@@ -89,7 +90,7 @@ def test_a_loop_without_workers_is_sampled_itself() -> None:
     assert watched.loaders[0].workers == 0 and watched.loaders[0].batches == 20
 
 
-def test_a_headrace_loader_keeps_its_own_books(tmp_path: Path) -> None:
+def test_a_headrace_loader_counts_its_own_time(tmp_path: Path) -> None:
     watched = watch("headrace slow step", make_photos(tmp_path / "photos"))
     check_books(watched)
     (loader,) = watched.loaders
@@ -105,7 +106,7 @@ def test_a_headrace_loader_that_is_too_slow_renders(tmp_path: Path) -> None:
 
 
 def run_python(code: str, **modules: str) -> Watched:
-    """A program that is watched, with other modules beside it."""
+    """Watch a program, with other modules beside it."""
     for name, text in {**modules, "program": code}.items():
         Path(f"{name}.py").write_text(text)
     return watch_command([sys.executable, "program.py"])
@@ -129,7 +130,7 @@ def test_a_program_that_fails_in_its_first_batch_used_a_loader() -> None:
     )
 
 
-def test_a_program_that_is_killed_is_said_to_be() -> None:
+def test_a_killed_program_is_reported() -> None:
     watched = run_python("import os\nos.kill(os.getpid(), 11)")
     assert "The program was killed by SIGSEGV" in judge(watched).headline
 
@@ -144,7 +145,7 @@ for _ in range(2):
 
 
 def test_the_workers_of_several_loaders_are_counted() -> None:
-    """However short they live: they say what they are when they begin."""
+    """Short-lived workers count too: they are recorded when they begin."""
     pytest.importorskip("torch")
     watched = run_python(COUNTED)
     assert watched.exit_code == 0 and watched.workers == 3
@@ -191,7 +192,7 @@ list(DataLoader(Slow(), 4, num_workers=1))
 """
 
 
-def test_every_rank_is_looked_at_and_the_slowest_is_named() -> None:
+def test_every_rank_is_watched_and_the_slowest_is_named() -> None:
     pytest.importorskip("torch")
     watched = run_python(LAUNCHER, rank=RANK)
     assert watched.exit_code == 0
@@ -203,7 +204,7 @@ def test_every_rank_is_looked_at_and_the_slowest_is_named() -> None:
     assert watched.places[0][0] == "Python rank.py:__getitem__"
 
 
-def test_the_ranks_of_torchrun_are_looked_at() -> None:
+def test_the_ranks_of_torchrun_are_watched() -> None:
     pytest.importorskip("torch")
     Path("rank.py").write_text(RANK)
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "rank.py"]
@@ -212,7 +213,7 @@ def test_the_ranks_of_torchrun_are_looked_at() -> None:
     assert [each.rank for each in watched.ranks] == [0, 1] and watched.rank == 1
 
 
-def test_the_exit_code_is_the_programs_own() -> None:
+def test_the_exit_code_is_that_of_the_program() -> None:
     assert run_python("raise SystemExit(7)").exit_code == 7
 
 
@@ -224,7 +225,7 @@ def test_the_users_own_sitecustomize_still_runs(monkeypatch: pytest.MonkeyPatch)
     assert Path("seen").exists()
 
 
-def test_a_program_that_ends_at_once_has_told_of_its_loader(tmp_path: Path) -> None:
+def test_a_program_that_ends_at_once_has_recorded_its_loader(tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos", 8)
     watched = run_python(
         "import os, headrace\n"
@@ -236,7 +237,7 @@ def test_a_program_that_ends_at_once_has_told_of_its_loader(tmp_path: Path) -> N
     assert judge(watched).limit is not Limit.UNSEEN
 
 
-def test_a_command_that_is_not_there_is_said_in_a_line() -> None:
+def test_a_missing_command_is_reported_in_one_line() -> None:
     with pytest.raises(FileNotFoundError, match="nowhere: No such file"):
         watch_command(["nowhere"])
 
@@ -270,17 +271,20 @@ def test_ctrl_c_reaches_the_program_and_the_verdict_still_comes() -> None:
         "    sys.exit(9)\n"
     )
     command = [sys.executable, "-m", "headrace", "doctor", "--", sys.executable, "program.py"]
+    here, there = pty.openpty()
+    on_terminal = ["sh", "-c", 'exec "$@" <"$0"', os.ttyname(there)]  # opening it takes it over
     process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
+        [*on_terminal, *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    os.killpg(process.pid, signal.SIGINT)
+    os.write(here, b"\x03")
     _, said = process.communicate(timeout=60)
+    os.close(here)
+    os.close(there)
     assert process.returncode == 9
     assert "No Headrace loader" in said and "report: headrace-report.html" in said
 

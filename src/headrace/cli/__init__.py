@@ -1,4 +1,4 @@
-"""The `headrace` command: one verb a job, `--json` for machines, no bars where nobody looks."""
+"""The `headrace` command: one file per command, named after it."""
 
 from headrace.cli.app import main
 

@@ -1,7 +1,4 @@
-"""Puts the commands together; turns errors into one line on stderr and an exit code.
-
-Exit codes: 0 success, 1 verification failed, 2 error, 130 interrupted.
-"""
+"""Registers the commands; turns errors into one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import Annotated
 import typer
 
 import headrace
-from headrace._interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
-from headrace.cli import contact, doctoring, exporting, inspecting, measuring, packing
+from headrace._startup_interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
+from headrace.cli import bench, doctor, export, index, info, pack, show, verify
 from headrace.cli.terminal import say
 from headrace.errors import HeadraceError
 
@@ -22,16 +19,17 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Keeps the accelerator fed: pack a vision training set once, read it back at full speed.",
+    help="Pack a vision training set once, and read it at full speed.\n\n"
+    "Exit codes: 0 success, 1 verification failed, 2 error, 130 interrupted.",
 )
-app.command("pack")(packing.pack)
-app.command("index")(packing.index)
-app.command("export")(exporting.export)
-app.command("verify")(inspecting.verify)
-app.command("info")(inspecting.info)
-app.command("show")(contact.show)
-app.command("bench")(measuring.bench)
-app.command("doctor", cls=doctoring.DoctorCommand)(doctoring.doctor)
+app.command("pack")(pack.pack)
+app.command("index")(index.index)
+app.command("export")(export.export)
+app.command("verify")(verify.verify)
+app.command("info")(info.info)
+app.command("show")(show.show)
+app.command("bench")(bench.bench)
+app.command("doctor", cls=doctor.DoctorCommand)(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,26 +51,26 @@ def _root(
 
 
 def main() -> None:
-    """Run the command of this process, and exit with its code."""
+    """Run the command line and exit with its code."""
     try:
         raise_on_interrupt()
         try:
             code = _run()
         finally:
-            with suppress(OSError):  # a pipe that nobody reads
+            with suppress(OSError):  # a closed pipe
                 sys.stdout.flush()
             leave_on_interrupt()
     except KeyboardInterrupt:
         say("headrace: interrupted")
         code = INTERRUPTED
-        # Where Ctrl-C came inside an exec of text (dataclasses are made by that), Python would end by the
-        # signal in place of our exit code, unless an exec of text ends well after it.
+        # If Ctrl-C interrupted an exec of text, as dataclasses use it, Python would end by the signal
+        # instead of our exit code, unless a later exec of text succeeds.
         exec("")  # noqa: S102
     sys.exit(code)
 
 
 def _run() -> int:
-    """Return the exit code. KeyboardInterrupt is raised, whatever Typer makes of it."""
+    """Return the exit code. Raises KeyboardInterrupt, which Typer would turn into an exit."""
     try:
         app()
     except (HeadraceError, OSError, ValueError) as error:

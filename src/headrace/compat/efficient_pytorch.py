@@ -2,8 +2,8 @@
 
     from headrace.compat.efficient_pytorch import ImageFolderLMDB    # was: from folder2lmdb import ImageFolderLMDB
 
-Reads what any version of it, and its forks, have written (pyarrow.serialize, msgpack, pickle), without lmdb and
-without running anything that a file says. Mended: works under spawn and after fork, holds no open file.
+Reads the files of all its versions and forks (pyarrow.serialize, msgpack, pickle), without lmdb and
+without running code from a file. Unlike the original, it works under spawn and after fork, and holds no open file.
 Headrace's own loader reads the same file faster: `headrace.torch.Loader("val.lmdb", 256, transform=...)`.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from PIL import Image
 
 from headrace.errors import MissingExtraError, SourceError
-from headrace.formats.lmdb import open_lmdb
+from headrace.formats.layouts.lmdb import open_lmdb
 from headrace.render import decode_jpeg
 from headrace.sample import is_image_field
 
@@ -25,9 +25,17 @@ try:
 except ModuleNotFoundError:
     raise MissingExtraError("torch", "torch") from None
 
+__all__ = ["ImageFolderLMDB"]
+
 
 class ImageFolderLMDB(Dataset[tuple[Any, Any]]):
-    """Sample `i` is (image, target): a PIL image in RGB through `transform`, a label through `target_transform`."""
+    """A dataset whose sample `i` is (image, target).
+
+    Args:
+        db_path: the LMDB file.
+        transform: applied to each PIL image (RGB).
+        target_transform: applied to each label.
+    """
 
     def __init__(
         self,
@@ -48,7 +56,9 @@ class ImageFolderLMDB(Dataset[tuple[Any, Any]]):
         sample = self._source.read(range(self.length)[index])
         fields = [name for name in sample if is_image_field(name)]
         if len(fields) != 1:
-            raise SourceError(f"{self.db_path}: {sample.key!r} has the fields {list(sample)}")
+            raise SourceError(
+                f"{self.db_path}: {sample.key!r} has the fields {list(sample)}; one image is needed"
+            )
         image: Any = Image.fromarray(decode_jpeg(sample[fields[0]]))
         target: Any = sample.label
         if self.transform is not None:

@@ -2,9 +2,9 @@
 
     from headrace.compat.imagenet_seq import ImagenetLoader      # was: from imagenet_seq.data import Loader
 
-Reads the LMDB files that its `preprocess_sequential.py` has written, where they lie; or packed shards, or plain
-image folders, named `train` and `val`. Mended: every sample comes exactly once an epoch, the last batch too
-unless `drop_last`; validation is in order; an epoch ends; ranks of torch.distributed divide it.
+Reads the LMDB files of its `preprocess_sequential.py` in place; or packed shards, or plain image folders, named
+`train` and `val`. Unlike the original: every sample comes exactly once per epoch, also in the last batch unless
+`drop_last`; validation is in order; an epoch ends; ranks of torch.distributed divide it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from typing import Any
 
 from headrace import torch
 
+__all__ = ["ImagenetLoader"]
+
 
 class ImagenetLoader(torch.Loader):
-    """Batches of (images, labels) of `ILSVRC-<mode>.lmdb` in `imagenet_dir`.
+    """Load batches of (images, labels) of `ILSVRC-<mode>.lmdb` in `imagenet_dir`.
 
-    mode: `train` or `val`. transform: what each PIL image goes through; None makes batches only of images
-    of one size. cache: over how many samples to shuffle.
+    Args:
+        mode: `train` or `val`.
+        transform: applied to each PIL image. With None, all images must have one size.
+        cache: samples to shuffle over.
+        options: other options of `headrace.torch.Loader`.
     """
 
     def __init__(
@@ -45,17 +50,6 @@ class ImagenetLoader(torch.Loader):
             drop_last=drop_last,
             **options,
         )
-        self._arguments = {
-            "imagenet_dir": imagenet_dir,
-            "mode": mode,
-            "transform": transform,
-            "batch_size": batch_size,
-            "shuffle": shuffle,
-            "num_workers": num_workers,
-            "cache": cache,
-            "drop_last": drop_last,
-            **options,
-        }
 
 
 Loader = ImagenetLoader
@@ -63,10 +57,10 @@ Loader = ImagenetLoader
 
 
 def find_data(folder: Path, mode: str) -> Path:
-    """The database of a mode, or what was packed or left in a folder of that name."""
+    """Return the database of a mode, or the dataset or folder of that name."""
     if mode not in ("train", "val"):
         raise ValueError(f"mode is {mode!r}; give 'train' or 'val'")
     for path in (folder / f"ILSVRC-{mode}.lmdb", folder / mode):
         if path.exists():
             return path
-    raise FileNotFoundError(f"{folder}: has neither ILSVRC-{mode}.lmdb nor a folder {mode}")
+    raise FileNotFoundError(f"{folder}: it has neither ILSVRC-{mode}.lmdb nor a folder {mode}")

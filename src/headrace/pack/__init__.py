@@ -1,1 +1,1 @@
-"""The on-disk format: tar shards, an Arrow index per shard, a manifest written last."""
+"""From a source to a dataset on disk: packing, indexing in place, export."""

@@ -5,21 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.errors import PackError
-from headrace.pack.rejected import NAME as REJECTED
-from headrace.pack.rejected import Rejected, summarise_rejected
-
-_LISTED = f"on_error='skip' lists all of them in {REJECTED}"
+from headrace.store.rejected import NAME as REJECTED
+from headrace.store.rejected import Rejected, summarise_rejected
 
 
 def refuse_pack(rejected: Rejected, total: int, on_error: str) -> PackError:
-    """Return the error of a pack that ends because of bad files, or has nothing else to pack."""
-    advice, rest = "; there is nothing else to pack", "none can be packed"
+    """Return the error of a pack that stops because of bad files, or has nothing else to pack."""
     if on_error == "raise":
-        advice, rest = ", or pack the rest with on_error='skip' (--on-error skip)", _LISTED
-    return PackError(
-        f"{len(rejected)} of {total} files cannot be packed:\n{_list(rejected, rest)}"
-        f"Nothing was written. Repair or remove them{advice}."
-    )
+        advice = "Repair or remove them, or pack the rest with on_error='skip' (--on-error skip)."
+    else:
+        advice = "Repair or remove them; there is nothing else to pack."
+    return _refuse(rejected, total, "files cannot be packed", on_error, advice)
+
+
+def refuse_index(rejected: Rejected, total: int, on_error: str) -> PackError:
+    """Return the error of indexing that stops because of bad samples, or has nothing else to index."""
+    advice = "Repair or remove them."
+    if on_error == "raise":
+        advice = "Leave them out with on_error='skip' (--on-error skip)."
+    return _refuse(rejected, total, "samples cannot be indexed", on_error, advice)
+
+
+def _refuse(rejected: Rejected, total: int, what: str, on_error: str, advice: str) -> PackError:
+    listed = f"on_error='skip' lists all of them in {REJECTED}"
+    lines = _list(rejected, listed if on_error == "raise" else "there are no others")
+    return PackError(f"{len(rejected)} of {total} {what}:\n{lines}Nothing was written. {advice}")
 
 
 def refuse_incomplete(rejected: Rejected, total: int, samples: int, folder: Path) -> PackError:
@@ -29,17 +39,6 @@ def refuse_incomplete(rejected: Rejected, total: int, samples: int, folder: Path
         f"{folder}: already holds this dataset, but without {total - samples} of {total} files, which "
         f"cannot be packed:\n{listed}Repair or remove them and choose another folder, or accept it as it "
         "is with on_error='skip' (--on-error skip)."
-    )
-
-
-def refuse_index(rejected: Rejected, total: int, on_error: str) -> PackError:
-    """Return the error of indexing that ends because of bad samples."""
-    advice, rest = "", "none can be indexed"
-    if on_error == "raise":
-        advice, rest = " Leave them out with on_error='skip' (--on-error skip).", _LISTED
-    return PackError(
-        f"{len(rejected)} of {total} samples cannot be indexed:\n{_list(rejected, rest)}"
-        f"Nothing was written.{advice}"
     )
 
 

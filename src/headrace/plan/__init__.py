@@ -1,7 +1,6 @@
 """Decides what is in every batch: order, split and boxes as arrays, from index columns and a seed.
 
-NumPy only: no files, no threads, no state. Every function is pure, and so safe in any thread or
-process.
+NumPy only: no files, no threads, no state. Every function is pure, and so safe in any thread or process.
 """
 
 from headrace.plan.color import jitter_factors, jitter_order, jitter_range, lighting_alphas
@@ -14,10 +13,10 @@ from headrace.plan.crops import (
 )
 from headrace.plan.epoch import EpochPlan, StepPlan, plan_epoch
 from headrace.plan.mixture import draw_mixture
-from headrace.plan.order import Shuffle
 from headrace.plan.philox import Stream, draw_seeds, draw_uniforms
+from headrace.plan.read_ahead import RunSchedule, schedule_runs
 from headrace.plan.runs import cut_runs, find_runs, group_files
-from headrace.plan.schedule import RunSchedule, schedule_runs
+from headrace.plan.shuffle import Shuffle
 from headrace.plan.split import Split
 from headrace.plan.weights import draw_weighted
 

@@ -1,8 +1,8 @@
-"""Boxes: which part of an image is taken and what size it gets, for a whole batch at once.
+"""Draw boxes: which part of an image is taken and what size it gets, for a whole batch at once.
 
-torchvision's arithmetic and distributions, drawn from uniforms that the caller supplies. Boxes are
-whole pixels. They depend on the last bits of `exp`, in which machines may differ: that changes less
-than one box in 10**10.
+The arithmetic and the distributions are torchvision's; the caller supplies the uniforms. Boxes are
+integers, in pixels. They depend on the last bits of `exp`, in which machines may differ: that changes
+less than one box in 10**10.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def random_resized_crop(
     scale: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> NDArray[np.int32]:
-    """int32[B, 4] boxes (left, top, width, height), from `uniforms` float64[B, CROP_UNIFORMS].
+    """Return int32[B, 4] boxes (left, top, width, height), from `uniforms` float64[B, CROP_UNIFORMS].
 
-    Distributed as torchvision's `RandomResizedCrop.get_params`: the first of ten tries (area
-    uniform, aspect ratio log-uniform) that fits, anywhere it fits; else the largest central box
-    within `ratio`.
+    They are distributed as in torchvision's `RandomResizedCrop.get_params`: the first of ten tries (area
+    uniform, aspect ratio log-uniform) that fits, anywhere it fits; else the largest central box within
+    `ratio`.
     """
     if not 0 <= scale[0] <= scale[1] or not scale[1]:
         raise ValueError(f"scale is {scale}: give two parts of the area, the smaller first")
@@ -48,14 +48,14 @@ def random_resized_crop(
 
 
 def random_flip(uniforms: NDArray[np.float64], p: float = 0.5) -> NDArray[np.bool_]:
-    """Which images to flip, each with probability `p`."""
+    """Return which images to flip, each with probability `p`."""
     return uniforms < p
 
 
 def resize_shorter(
     heights: NDArray[np.int64], widths: NDArray[np.int64], size: int, max_size: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The (heights, widths) that torchvision's `Resize(size, max_size=max_size)` gives images."""
+    """Return the (heights, widths) of images after torchvision's `Resize(size, max_size=max_size)`."""
     if max_size is not None and max_size <= size:
         raise ValueError(f"max_size is {max_size}: it must be greater than size, {size}")
     short, long = np.minimum(heights, widths), np.maximum(heights, widths)
@@ -71,7 +71,7 @@ def resize_shorter(
 def center_crop_offsets(
     heights: NDArray[np.int64], widths: NDArray[np.int64], crop_height: int, crop_width: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The (lefts, tops) of torchvision's `CenterCrop` in images of the given sizes.
+    """Return the (lefts, tops) of torchvision's `CenterCrop` in images of the given sizes.
 
     A negative offset is the number of black pixels to put before an image smaller than the crop.
     """
@@ -91,7 +91,7 @@ def _try_sizes(
     scale: tuple[float, float],
     ratio: tuple[float, float],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(widths, heights) float64[B, tries] of random area and aspect, whole numbers."""
+    """Return (widths, heights) float64[B, tries] of random area and aspect, rounded to integers."""
     # float64, because the product of two int32 columns of the index may overflow
     pixels = np.multiply(heights, widths, dtype=np.float64)
     areas = pixels[:, None] * _stretch(uniforms[:, :_TRIES], *scale)
@@ -102,7 +102,7 @@ def _try_sizes(
 def _clamp_ratio(
     heights: NDArray[np.int64], widths: NDArray[np.int64], ratio: tuple[float, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The (widths, heights) of the largest boxes whose aspect ratio is in `ratio`."""
+    """Return the (widths, heights) of the largest boxes whose aspect ratio is in `ratio`."""
     low, high = ratio
     aspects = widths / heights
     w = np.where(aspects > high, np.rint(heights * high), widths)

@@ -1,7 +1,7 @@
 """The plan of an epoch for one rank: which samples are in which step.
 
-In: runs, a split, a shuffle, an epoch number, and rows if not simply all. Out: an `EpochPlan`,
-whose step *t* is computed alone. Guaranteed:
+Takes runs, a split, a shuffle, an epoch number, and rows unless all are used. Gives an `EpochPlan`,
+which computes each step independently. Guaranteed:
 
 - each entry is valid in exactly one step of one rank (with `last="drop"`, in at most one);
 - all ranks make the same number of steps, and no batch is empty;
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan.order import Shuffle, order_randomly, shuffle_lane, shuffle_runs
 from headrace.plan.philox import Stream
+from headrace.plan.shuffle import Shuffle, order_randomly, shuffle_lane, shuffle_runs
 from headrace.plan.split import Split, choose_lanes, cut_lane, own_lanes
 
 
@@ -25,8 +25,8 @@ from headrace.plan.split import Split, choose_lanes, cut_lane, own_lanes
 class StepPlan:
     """One rank's batch: `rows` int64[b] of the index, and `valid` bool[b].
 
-    A batch that would be empty repeats one sample as an invalid entry. `draws` int64[b] are the ids to draw a
-    sample's randomness by: its row, or if it comes again in the epoch a number of its own.
+    A batch that would be empty repeats one sample as an invalid entry. `draws` int64[b] are the ids that the
+    randomness of samples comes from: the row, or another number if it comes again in the epoch.
     """
 
     rows: NDArray[np.int64]
@@ -36,11 +36,11 @@ class StepPlan:
 
 @dataclass(frozen=True, eq=False)
 class EpochPlan:
-    """The steps of one rank; made by `plan_epoch`. Holds at most 16 bytes an entry.
+    """The steps of one rank, made by `plan_epoch`. It holds at most 16 bytes per entry.
 
-    `lanes` is what another world size needs to continue this epoch. `order` are the entries of the
-    rank's lanes, lane after lane; lane *i* is order[bounds[i]:bounds[i + 1]]. `filler` is the entry
-    that an empty last batch gets: one of the rank's own, if it has any.
+    Another world size needs `lanes` to resume this epoch. `order` holds the entries of the rank's lanes,
+    lane after lane; lane *i* is order[bounds[i]:bounds[i + 1]]. `filler` is the entry of an empty last
+    batch: one of the rank's own, if it has any.
     """
 
     split: Split
@@ -56,7 +56,7 @@ class EpochPlan:
         return self.steps
 
     def step(self, t: int) -> StepPlan:
-        """The batch of step `t`, from 0 to len(plan) - 1, in some microseconds."""
+        """Return the batch of step `t`, from 0 to len(plan) - 1. Takes some microseconds."""
         if not 0 <= t < self.steps:
             raise IndexError(f"step {t} of an epoch of {self.steps} steps")
         entries = self.order[self._find_places(t)]
@@ -66,18 +66,18 @@ class EpochPlan:
         return StepPlan(self.take_rows(entries), valid, self._number_draws(entries))
 
     def take_rows(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of the index that entries stand for."""
+        """Return the rows of the index that entries stand for."""
         return entries if self.rows is None else self.rows[entries]
 
     def _find_places(self, t: int) -> NDArray[np.int64]:
-        """The places in `order` of step `t`: its part of each lane, as far as the lane reaches."""
+        """Return the places in `order` of step `t`: its part of each lane, as far as the lane reaches."""
         part = self.split.global_batch // self.lanes
         longest = int(np.diff(self.bounds).max(initial=0))
         places = self.bounds[:-1, None] + np.arange(t * part, min((t + 1) * part, longest))
         return places[places < self.bounds[1:, None]]
 
     def _number_draws(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """row + turn * (number of rows in the index): distinct for every entry."""
+        """Return row + turn * (number of rows in the index): distinct for every entry."""
         if self.rows is None:
             return entries
         rows = self.rows[entries]
@@ -93,10 +93,10 @@ def plan_epoch(
     shuffle: Shuffle | None = None,
     rows: NDArray[np.int64] | None = None,
 ) -> EpochPlan:
-    """Plans an epoch over all rows of the index, or over `rows`, for the rank of `split`.
+    """Plan an epoch over all rows of the index, or over `rows`, for the rank of `split`.
 
-    `rows` does not decrease; a row may be missing (a subset) or come several times (weights).
-    Without `shuffle`, each lane keeps the index order. About 0.1 s for 1.28 million samples.
+    `rows` must not decrease; a row may be missing (a subset) or come several times (weights).
+    Without `shuffle`, each lane keeps the index order. Takes about 0.1 s for 1.28 million samples.
 
     >>> plan = plan_epoch(runs, Split(256), epoch=3, shuffle=Shuffle(seed=0, window=16384))
     >>> plan.step(0).rows
@@ -125,7 +125,7 @@ def plan_epoch(
 def _lay_line(
     runs: NDArray[np.int64], rows: NDArray[np.int64] | None, shuffle: Shuffle | None, epoch: int
 ) -> NDArray[np.int64]:
-    """All entries in the order that lanes are cut from."""
+    """Return all entries in the order that lanes are cut from."""
     if rows is not None:
         _check_rows(rows, int(runs[-1]))
     bounds = runs if rows is None else np.searchsorted(rows, runs)

@@ -1,7 +1,7 @@
-"""Mixtures: several datasets in one index, each with its share of the epoch.
+"""Draw the rows of mixtures: several datasets in one index, each with its share of the epoch.
 
 The datasets are concatenated; source *s* has the rows `sources[s]` to `sources[s + 1] - 1`, and no
-run lies in two sources. The drawn rows are ordered as those of any other epoch.
+run lies in two sources. The drawn rows are then ordered like the rows of any epoch.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan.order import lay_runs, order_randomly
 from headrace.plan.philox import Stream
+from headrace.plan.shuffle import lay_runs, order_randomly
 from headrace.plan.weights import check_weights
 
-# Epoch 0 rounds to the nearest. The little more is for whole shares that floats make a little less, which another
-# epoch would round down: 0.7 / (0.7 + 0.3) of 10.
+# Epoch 0 rounds to the nearest integer. The second term is for shares that are integers but for the error of floats,
+# which another epoch would round down: 0.7 / (0.7 + 0.3) of 10.
 _PHASE = Fraction(1, 2) + Fraction(1, 2**20)
 
 
@@ -31,9 +31,9 @@ def draw_mixture(
     epoch: int,
     count: int,
 ) -> NDArray[np.int64]:
-    """int64[count]: rows, ascending and repeated; each source has its share to one sample.
+    """Return int64[count]: rows, ascending and repeated; each source has its share to one sample.
 
-    A source is taken up where the epoch before stopped: all its samples come once before any comes
+    A source continues where the previous epoch stopped: all its samples come once before any comes
     twice. It goes by whole runs, in an order fixed by the seed, so that only those runs are read.
     """
     cuts = np.searchsorted(runs, sources)
@@ -51,10 +51,10 @@ def draw_mixture(
 
 
 def count_before(weights: NDArray[np.float64], count: int, epoch: int) -> list[int]:
-    """How many samples of each source come before an epoch, in epochs of `count`.
+    """Return how many samples of each source come before an epoch, in epochs of `count`.
 
-    Any 2**k epochs from a multiple of 2**k on have their share of each source to one sample: so has
-    each epoch, and what came before is right to as many samples as `epoch` has ones in binary.
+    Any 2**k epochs from a multiple of 2**k on have their share of each source to one sample. So has
+    each epoch, and the result is exact to as many samples as `epoch` has ones in binary.
     """
     check_weights(weights)
     sums = [Fraction(0), *accumulate(map(Fraction, weights.tolist()))]
@@ -63,7 +63,7 @@ def count_before(weights: NDArray[np.float64], count: int, epoch: int) -> list[i
 
 
 def _add_rounded(share: Fraction, epochs: int) -> int:
-    """The sum of floor(share + _PHASE + mirror(e)) over the first `epochs`.
+    """Return the sum of floor(share + _PHASE + mirror(e)) over the first `epochs`.
 
     In 2**k epochs from a multiple of 2**k on, the mirrored numbers are 2**-k apart, and Hermite's
     identity adds them up: floor(x) + floor(x + 1/m) + ... + floor(x + (m - 1)/m) = floor(m x).
@@ -73,14 +73,14 @@ def _add_rounded(share: Fraction, epochs: int) -> int:
 
 
 def _mirror(number: int) -> Fraction:
-    """The bits of a number in reverse behind the binary point: 0, 1/2, 1/4, 3/4, 1/8, ..."""
+    """Return the bits of a number in reverse behind the binary point: 0, 1/2, 1/4, 3/4, 1/8, ..."""
     return Fraction(int(f"{number:b}"[::-1], 2), 2 ** number.bit_length())
 
 
 def _take_turn(
     runs: NDArray[np.int64], start: int, stop: int, seed: int, source: int
 ) -> NDArray[np.int64]:
-    """Rows `start` to `stop` - 1 of the endless repetition of one source, ascending."""
+    """Return rows `start` to `stop` - 1 of the endless repetition of one source, ascending."""
     if start == stop:
         return np.empty(0, np.int64)
     # intentional: the source's number stands in for the epoch, so that the runs keep one order

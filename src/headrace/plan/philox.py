@@ -1,7 +1,7 @@
-"""Where all randomness of a plan comes from: Philox4x32-10, a function from counters to random words.
+"""The source of all randomness of a plan: Philox4x32-10, a function from counters to random words.
 
-There is no generator and no state. A word depends only on (seed, epoch, stream, id) and its number,
-so a sample's draws are the same in any batch, rank or order, on every platform and NumPy.
+It has no state. A word depends only on (seed, epoch, stream, id) and its number, so a sample's draws are
+the same in any batch, rank or order, on every platform and with every version of NumPy.
 
 Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. NumPy's own Philox is the
 64-bit variant behind a sequential interface; with 32-bit words one uint64 product does a round.
@@ -23,7 +23,7 @@ _MAX_COUNT = 4 << 16
 
 
 class Stream(IntEnum):
-    """What a draw is for: draws of different streams are independent."""
+    """The purpose of a draw: draws of different streams are independent."""
 
     RUNS = 0
     WINDOW = 1
@@ -40,7 +40,7 @@ class Stream(IntEnum):
 def philox4x32(
     counter: tuple[NDArray[np.uint64], ...], key: tuple[int, int]
 ) -> tuple[NDArray[np.uint64], ...]:
-    """Four random 32-bit words for each counter of four 32-bit words; all are held in uint64."""
+    """Return four random 32-bit words for each counter of four 32-bit words; all are held in uint64."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
@@ -54,15 +54,15 @@ def philox4x32(
 def draw_words(
     seed: int, epoch: int, stream: int, ids: NDArray[np.int64], count: int
 ) -> NDArray[np.uint64]:
-    """uint64[len(ids), count] of random 32-bit words, `count` for each id.
+    """Return uint64[len(ids), count] of random 32-bit words, `count` for each id.
 
-    The seed is Philox's key; id, epoch, stream and block make its counter.
+    The seed is Philox's key; id, epoch, stream and block make up its counter.
     """
     _check_word("seed", seed, 64)
     _check_word("epoch", epoch, 32)
     _check_word("stream", stream, 16)
     if not 0 < count <= _MAX_COUNT:
-        raise ValueError(f"count is {count}: draw 1 to {_MAX_COUNT} words an id")
+        raise ValueError(f"count is {count}: draw 1 to {_MAX_COUNT} words per id")
     blocks = -(-count // 4)
     low, high = ids.astype(np.uint64) & _LOW, ids.astype(np.uint64) >> _HALF
     counter = (
@@ -78,7 +78,7 @@ def draw_words(
 def draw_uniforms(
     seed: int, epoch: int, stream: int, ids: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
-    """float64[len(ids), count], uniform on the multiples of 2**-32 in [0, 1).
+    """Return float64[len(ids), count], uniform on the multiples of 2**-32 in [0, 1).
 
     >>> draw_uniforms(seed=0, epoch=3, stream=Stream.FLIP, ids=step.draws, count=1) < 0.5
     """
@@ -86,7 +86,7 @@ def draw_uniforms(
 
 
 def draw_seeds(seed: int, epoch: int, ids: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """uint64[len(ids)]: a seed a sample, for the user's own Python code."""
+    """Return uint64[len(ids)]: a seed per sample, for the user's Python code."""
     words = draw_words(seed, epoch, Stream.USER, ids, 2)
     return (words[:, 0] << _HALF) | words[:, 1]
 

@@ -1,4 +1,4 @@
-"""Runs: groups of consecutive rows of the index that are read at one go.
+"""Cut runs: groups of consecutive rows of the index that are read at once.
 
 Run *j* is the rows `runs[j]` to `runs[j + 1] - 1`, so that k runs are an increasing int64[k + 1]
 from 0 to the number of rows. Every row is in exactly one run and no run is empty.
@@ -18,7 +18,7 @@ def cut_runs(
     sizes: NDArray[np.int64],
     run_bytes: int = RUN_BYTES,
 ) -> NDArray[np.int64]:
-    """Cuts rows, each the bytes [offset, offset + size) of a file, into runs of about `run_bytes`.
+    """Cut rows, each the bytes [offset, offset + size) of a file, into runs of about `run_bytes`.
 
     A run lies in one file and never goes backwards in it. The runs of a stretch are about equally
     long, and longer than 3/2 `run_bytes` only to hold a last sample that reaches beyond the cut.
@@ -37,14 +37,13 @@ def cut_runs(
 
 
 def group_files(sizes: NDArray[np.int64], run_bytes: int = RUN_BYTES) -> NDArray[np.int64]:
-    """Groups consecutive files that hold one sample each (an image folder) into runs of about
-    `run_bytes`."""
+    """Group consecutive files of one sample each (an image folder) into runs of about `run_bytes`."""
     ends = np.cumsum(sizes)
     return cut_runs(np.zeros(len(sizes), np.int64), ends - sizes, sizes, run_bytes)
 
 
 def find_runs(runs: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The run that each row is in."""
+    """Return the run that each row is in."""
     return np.searchsorted(runs, rows, side="right") - 1
 
 
@@ -53,7 +52,7 @@ def _find_starts(changes: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _choose_widths(spans: NDArray[np.int64], run_bytes: int) -> NDArray[np.int64]:
-    """The width that divides each span equally, as near to `run_bytes` as can be."""
+    """Return the width that divides each span equally, as close to `run_bytes` as possible."""
     parts = np.maximum((spans + run_bytes // 2) // run_bytes, 1)
     return np.maximum(-(-spans // parts), 1)
 

@@ -1,4 +1,4 @@
-"""The split of an epoch's line over steps and ranks.
+"""Split the line of an epoch over steps and ranks.
 
 The line is cut into lanes of equal length (to one sample). A global batch takes the same number of
 samples from each lane, and a rank owns whole lanes next to each other. So the global batches depend
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import gcd, lcm
 from typing import Literal
 
-# How an epoch ends whose samples do not fill the last global batch:
+# What happens to samples that do not fill the last global batch:
 #   drop   they are left out
-#   short  the last batch is smaller; a rank that would get none repeats one sample, marked invalid
+#   short  the last batch is smaller; a rank without samples repeats one, marked invalid
 Last = Literal["drop", "short"]
 
 _USUAL_LANES = 8
@@ -21,10 +21,10 @@ _USUAL_LANES = 8
 
 @dataclass(frozen=True)
 class Split:
-    """The part of each global batch that one rank takes: `batch_size` samples a step.
+    """The part of each global batch that one rank takes: `batch_size` samples per step.
 
-    `lanes` must be a multiple of `world_size` and divide the global batch. `None` chooses: see
-    `choose_lanes`. To continue an epoch with another world size, give the lanes it began with.
+    `lanes` must be a multiple of `world_size` and divide the global batch. Default: see `choose_lanes`.
+    To resume an epoch with another world size, give the lanes it began with.
     """
 
     batch_size: int
@@ -45,16 +45,16 @@ class Split:
 
     @property
     def global_batch(self) -> int:
-        """Samples that all ranks together take in a step."""
+        """Samples that all ranks together take per step."""
         return self.batch_size * self.world_size
 
     def count_steps(self, entries: int) -> int:
-        """Steps of an epoch of so many entries: the same on every rank."""
+        """Return the number of steps of an epoch of this many entries: the same on every rank."""
         full = entries // self.global_batch
         return full if self.last == "drop" else -(-entries // self.global_batch)
 
     def count_samples(self, entries: int) -> int:
-        """Samples that a rank takes at the most in an epoch of so many entries: the same on every rank."""
+        """Return the most samples that a rank takes in an epoch of this many entries: the same on every rank."""
         if self.last == "drop":
             return self.count_steps(entries) * self.batch_size
         return -(-entries // self.world_size)
@@ -72,11 +72,11 @@ class Split:
 
 
 def choose_lanes(split: Split, shuffled: bool) -> int:
-    """The number of lanes of a split that names none.
+    """Return the number of lanes of a split: the one given, else a default.
 
     Shuffled: 8 for 1, 2, 4 or 8 ranks if 8 divides the global batch, so that these world sizes
     share their batches; else the least multiple of world_size and of gcd(8, global batch).
-    In index order: one lane a rank, so that one rank alone sees the index order itself.
+    In index order: one lane per rank, so that a single rank sees the index order itself.
     """
     if split.lanes is not None:
         return split.lanes
@@ -86,11 +86,11 @@ def choose_lanes(split: Split, shuffled: bool) -> int:
 
 
 def cut_lane(entries: int, lanes: int, lane: int) -> tuple[int, int]:
-    """Where a lane starts and stops on a line of so many entries."""
+    """Return where a lane starts and stops on a line of this many entries."""
     return lane * entries // lanes, (lane + 1) * entries // lanes
 
 
 def own_lanes(split: Split, lanes: int) -> range:
-    """The lanes of the split's rank."""
+    """Return the lanes of the split's rank."""
     own = lanes // split.world_size
     return range(split.rank * own, (split.rank + 1) * own)

@@ -1,9 +1,9 @@
-"""Runs read ahead of their need, in the order of the plan, by a few threads into reused memory.
+"""Reads runs ahead, in the order of the plan, in a few threads and into reused memory.
 
 In: where samples lie, and the schedule of an epoch. Out: for each step, the runs that it needs.
-Guaranteed: a run is read once, with one system call where it lies in one file; memory holds the runs
-of the steps from the current one to `ahead` steps later and no others; an error of a reading thread
-arrives at the step that needed the run.
+Guaranteed: a run is read once, with one system call if it lies in one file; memory holds only the
+runs of the current step and of `ahead` steps after it; an error of a reading thread arrives at the
+step that needs the run.
 """
 
 from __future__ import annotations
@@ -12,31 +12,30 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.plan import RunSchedule
-from headrace.read.layout import Allocate, Run
+from headrace.read.run_layout import Allocate, Run
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 ReadRun = Callable[[int, Allocate], Run]
 
-# What a thread reads at one go, of runs of a file each: to wait and to wake costs more than to read one.
+# Small runs that a thread reads in a row: waiting and waking costs more than reading one.
 _CLAIMED_RUNS = 16
 _CLAIMED_BYTES = 1 << 20
 _PAGE = 4096
 
 
 class Arenas:
-    """Memory for runs, given back when a run is done with and used again for one of about its size.
+    """Memory for runs, reused for another run of about the same size.
 
-    Memory that is free is let go before more is taken: what is held never exceeds 9/4 of the most that was
-    wanted at one time, and a page for each run.
+    Unused memory is freed before more is allocated: the total never exceeds 9/4 of the largest
+    demand, and a page for each run.
     """
 
     def __init__(self) -> None:
@@ -67,10 +66,10 @@ class Arenas:
 
 
 def _allocate(size: int) -> NDArray[np.uint8]:
-    """Memory that begins in the middle of a page, unless it is small.
+    """Return memory that begins in the middle of a page, unless it is small.
 
-    Large arrays begin 16 bytes behind a page, and files lie in whole pages. To copy to 16 bytes further into a page than
-    from takes three times as long: the CPU takes what it loads for what it has just stored.
+    Large arrays begin 16 bytes into a page, files at its start. Copying between these offsets takes
+    three times as long: the CPU mistakes its loads for its recent stores (4K aliasing).
     """
     if size < 16 * _PAGE:
         return np.empty(size, np.uint8)
@@ -80,13 +79,13 @@ def _allocate(size: int) -> NDArray[np.uint8]:
 
 
 def _round_up(size: int) -> int:
-    """To one of eight sizes between two powers of two, so that few sizes serve all runs."""
+    """Round up to one of eight sizes between two powers of two, so that few sizes serve all runs."""
     unit = 1 << max(size.bit_length() - 4, 0)
     return max(-(-size // unit) * unit, 1)
 
 
 class RunReader:
-    """Serves the runs of an epoch, step by step. One consumer; a context manager that ends its threads."""
+    """Return the runs of an epoch, step by step, to one consumer. A context manager that ends its threads."""
 
     def __init__(
         self,
@@ -99,9 +98,9 @@ class RunReader:
         ahead: int = 2,
         threads: int = 2,
     ) -> None:
-        """`read_run(run, take)` reads a run of about `sizes[run]` bytes. Begins at step `start`.
+        """Begin at step `start`. `read_run(run, take)` reads a run of about `sizes[run]` bytes.
 
-        `arenas` may be those of readers before: memory that was touched once is quicker to fill.
+        `arenas` may come from an earlier reader: memory that was used before is quicker to fill.
         """
         wanted = schedule.last >= start
         self._runs = schedule.runs[wanted].tolist()
@@ -128,16 +127,11 @@ class RunReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Ends the threads. Again is fine."""
+        """End the threads. Idempotent."""
         with self._change:
             self._closed = True
             self._change.notify_all()
@@ -147,7 +141,7 @@ class RunReader:
             self._arenas.give(self._ready.popitem()[1].data)
 
     def take(self, runs: list[int]) -> dict[int, Run]:
-        """The runs of a step that is not finished, as soon as they are there."""
+        """Return the runs of a step that is not finished; wait for them."""
         with self._change:
             self._missing = set(runs) - self._ready.keys() - self._failed.keys()
             while self._missing:
@@ -160,7 +154,7 @@ class RunReader:
             return {run: self._ready[run] for run in runs}
 
     def finish_step(self, step: int) -> None:
-        """Forgets what no later step needs, and goes on to the next step."""
+        """Release the runs that no later step needs, and go on to the next step."""
         with self._change:
             done = [run for run in self._ready if self._last[run] <= step]
             for run in done:
@@ -168,17 +162,12 @@ class RunReader:
             self._step = step + 1
             self._change.notify_all()
 
-    def count_new_bytes(self) -> int:
-        """Bytes read since this was last asked."""
+    def take_counts(self) -> tuple[int, float]:
+        """Return the bytes read since the last call, and the seconds that all threads took for them."""
         with self._change:
-            count, self._new_bytes = self._new_bytes, 0
-            return count
-
-    def count_new_seconds(self) -> float:
-        """Seconds that the threads read, together, since this was last asked."""
-        with self._change:
-            count, self._new_seconds = self._new_seconds, 0.0
-            return count
+            counts = self._new_bytes, self._new_seconds
+            self._new_bytes, self._new_seconds = 0, 0.0
+            return counts
 
     def _work(self) -> None:
         while claimed := self._claim():
@@ -190,7 +179,7 @@ class RunReader:
                     break
                 try:
                     done[run] = self._read_run(run, self._arenas.take)
-                except BaseException as error:  # noqa: BLE001 - it is raised again where the run is needed
+                except BaseException as error:  # noqa: BLE001 - raised again where the run is needed
                     failed[run] = error
             with self._change:
                 self._ready.update(done)
@@ -203,9 +192,9 @@ class RunReader:
                         self._change.notify_all()
 
     def _claim(self) -> list[int]:
-        """The next runs to read, when their time has come; none at the end.
+        """Wait until runs are due and return the next ones to read; none at the end.
 
-        Several if they are small and of the same step, so that each thread gets its share of them.
+        Small runs of one step are returned together, so that each thread gets its share of them.
         """
         with self._change:
             while not self._closed and self._next < len(self._runs):

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.formats.pread import open_regular, pread_all
-from headrace.pack.stored import retry_stale
+from headrace.files.pread import open_file, pread_all, retry_stale
 
 _log = logging.getLogger("headrace")
 _NO_BYTES = np.zeros(0, np.uint8)
@@ -53,13 +52,10 @@ def read_seeks(path: Path, start: int, stop: int) -> SeekTables:
 
 
 def _pread(path: Path, offset: int, size: int) -> bytes:
-    fd = open_regular(path)
-    try:
+    with open_file(path) as fd:
         if os.fstat(fd).st_size < offset + size:  # before memory is taken
             return b""
         return pread_all(fd, size, offset)
-    finally:
-        os.close(fd)
 
 
 @lru_cache(maxsize=1024)

@@ -1,27 +1,32 @@
-"""Encoded bytes and boxes in, finished pixels out: decode, crop, resize, flip, colours, normalise.
+"""Render batches: decode, crop, resize, flip, change colours and normalise encoded images.
 
-Guaranteed: bit for bit what Pillow 13 gives for the same box, on every CPU and for any number of
-threads. Nothing here is random: whatever differs from sample to sample is an array given by the
-caller. A sample that does not decode is a status, not an exception.
+The result is bit for bit what Pillow 13 gives for the same box, on every CPU and for any number of
+threads. Nothing here is random: whatever differs from image to image is an array that the caller
+gives. An image that does not decode is a status, not an exception.
 """
 
 from headrace._core import Crew
-from headrace.render.batch import Rendering, Resample, begin_batch, render_batch
+from headrace.render.arena import Arena
 from headrace.render.decode import build_seek, decode_jpeg
-from headrace.render.inputs import Arena
-from headrace.render.options import Color, Output, Window
+from headrace.render.draws import Color, Draws, Viewport
+from headrace.render.options import Output, Resample
+from headrace.render.render_batch import render_batch
+from headrace.render.request import Jobs, Rendering, RenderRequest, Target
 from headrace.render.status import Status, status_message
 
 __all__ = [
     "Arena",
     "Color",
     "Crew",
+    "Draws",
+    "Jobs",
     "Output",
+    "RenderRequest",
     "Rendering",
     "Resample",
     "Status",
-    "Window",
-    "begin_batch",
+    "Target",
+    "Viewport",
     "build_seek",
     "decode_jpeg",
     "render_batch",

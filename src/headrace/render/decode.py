@@ -1,8 +1,9 @@
-"""Single images: whole pictures, and the seek tables that let a crop be decoded without the rest."""
+"""Decode single images, and build the seek tables that let a crop be decoded without the rest."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import io
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,9 @@ from PIL import Image
 
 from headrace import _core
 from headrace.errors import DecodeError
-from headrace.render import reference
+from headrace.image_header import is_deep
 from headrace.render.options import Depth16
-from headrace.render.status import LEFT_TO_PILLOW, Status, status_message
+from headrace.render.status import FOR_PILLOW, Status, status_message
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -25,13 +26,13 @@ def decode_jpeg(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
 
     Args:
         data: The encoded image.
-        depth16: What becomes of grey images with 16 bits per pixel; see `render_batch`.
+        depth16: How grey images with 16 bits per pixel become bytes; see `render_batch`.
 
     Raises:
-        DecodeError: Pillow refuses the data: it is damaged or no image.
+        DecodeError: Pillow refuses the data: it is damaged or not an image.
     """
     code, pixels = _core.decode_jpeg(data)
-    if code in LEFT_TO_PILLOW:
+    if code in FOR_PILLOW:
         code, pixels = decode_with_pillow(data, Status(code), depth16)
     if pixels is None:
         raise DecodeError(f"{status_message(code)} ({memoryview(data).nbytes} bytes)")
@@ -39,18 +40,25 @@ def decode_jpeg(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
 
 
 def build_seek(data: Buffer) -> bytes:
-    """The seek table of a baseline JPEG, to be handed to `render_batch`; empty where there is none."""
+    """Return the seek table of a JPEG for `render_batch`.
+
+    Args:
+        data: An encoded image; any but a baseline JPEG has an empty table.
+    """
     return _core.build_seek(data)[1]
 
 
 def decode_with_pillow(
     data: Buffer, verdict: Status, depth16: Depth16 = "clip"
 ) -> tuple[Status, NDArray[np.uint8] | None]:
-    """Return OK and the pixels; or why there are none, which is the core's `verdict` if it had one."""
+    """Return OK and the pixels; or the reason why Pillow refuses it, and no pixels.
+
+    The reason is the core's `verdict`, unless this is only that the core does not support the format.
+    """
     try:
-        return Status.OK, reference.decode(data, depth16)
+        return Status.OK, decode_by_pillow(data, depth16)
     except MemoryError:
-        raise  # the machine's fault, not the picture's
+        raise  # the machine is at fault, not the image
     except Image.DecompressionBombError:
         return Status.TOO_LARGE, None
     except Exception as error:  # noqa: BLE001
@@ -59,3 +67,18 @@ def decode_with_pillow(
         if verdict != Status.UNSUPPORTED:
             return verdict, None
         return (Status.TRUNCATED if "truncated" in str(error) else Status.CORRUPT), None
+
+
+def decode_by_pillow(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
+    """Return uint8[H, W, 3] of any image that Pillow reads. Raise what Pillow raises."""
+    with Image.open(io.BytesIO(data)) as image:
+        if depth16 == "scale" and is_deep(image):
+            return _scale_levels16(np.asarray(image))
+        return np.asarray(image.convert("RGB"))
+
+
+def _scale_levels16(levels: NDArray[Any]) -> NDArray[np.uint8]:
+    """Map grey levels from 0 to 65,535 to the nearest of 256, in three equal channels."""
+    deep = levels.astype(np.int64).clip(0, 65535)
+    grey = ((deep * 255 + 32767) // 65535).astype(np.uint8)
+    return np.repeat(grey[..., None], 3, axis=2)

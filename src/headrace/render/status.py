@@ -1,4 +1,4 @@
-"""What became of a sample: the codes of the native core (`cpp/status.h`) and their messages."""
+"""The status of a job: the codes of the native core (`cpp/status.h`) and their messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Status(IntEnum):
-    """0 is fine; every other code is a reason why a sample has no pixels."""
+    """Why a job has no pixels; 0 means that it has."""
 
     OK = 0
     UNSUPPORTED = 1
@@ -17,14 +17,14 @@ class Status(IntEnum):
     CHANGED = 6
 
 
-# Pillow is the judge: it decodes what the core does not know, and some of what the core calls damaged.
-LEFT_TO_PILLOW = (Status.UNSUPPORTED, Status.TRUNCATED, Status.CORRUPT)
+# Pillow decides on these: it decodes formats that the core does not know, and some files that the core calls damaged.
+FOR_PILLOW = (Status.UNSUPPORTED, Status.TRUNCATED, Status.CORRUPT)
 
 _MESSAGES = {
     Status.OK: "fine",
-    Status.UNSUPPORTED: "a kind of image that the native decoder leaves to Pillow",
+    Status.UNSUPPORTED: "the native decoder does not support this kind of image",
     Status.TRUNCATED: "the data ends before the picture does",
-    Status.CORRUPT: "the data is no image, or contradicts itself",
+    Status.CORRUPT: "the data is not an image, or contradicts itself",
     Status.BAD_BOX: "the box does not lie inside the picture",
     Status.TOO_LARGE: "the picture claims more pixels than the limit allows",
     Status.CHANGED: "the data does not have its CRC-32C",
@@ -32,5 +32,9 @@ _MESSAGES = {
 
 
 def status_message(code: int) -> str:
-    """What a code in the status array of `render_batch` means."""
+    """Return the meaning of a status.
+
+    Args:
+        code: An entry of the array that `render_batch` returns.
+    """
     return _MESSAGES[Status(code)]

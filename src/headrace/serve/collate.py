@@ -1,7 +1,7 @@
-"""Samples to a batch: what transforms return, stacked, whatever it is.
+"""Collate what transforms return, one value per sample, into one value of the batch.
 
-As torch's `default_collate`, with two differences: PIL images are stacked too, as uint8[B, H, W, 3], and
-without torch everything stays NumPy.
+It works like torch's `default_collate`, with two differences: PIL images are stacked too, as uint8[B, H, W, 3],
+and without torch everything stays NumPy. Batches reuse the memory of batches that are gone.
 """
 
 from __future__ import annotations
@@ -15,23 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from headrace.serve.memory import BatchMemory
-
-
-def is_picture(value: Any) -> bool:
-    """Whether it is an RGB image in bytes, as PIL or array, that the core can go on with."""
-    if isinstance(value, Image.Image):
-        return value.mode == "RGB"
-    return (
-        type(value) is np.ndarray
-        and value.dtype == np.uint8
-        and value.ndim == 3
-        and value.shape[2] == 3
-    )
+from headrace.recipe.pixels import is_picture
+from headrace.serve.batch_memory import BatchMemory
 
 
 def stack_pictures(values: Sequence[Any], *, arrays: bool) -> NDArray[np.uint8] | None:
-    """uint8[B, H, W, 3], or None if they are not all pictures of one size, be they PIL's or also `arrays`."""
+    """Return uint8[B, H, W, 3]; None unless all are pictures of one size, PIL images or, with `arrays`, arrays."""
     if not values or not all(map(is_picture, values)):
         return None
     if not arrays and any(isinstance(value, np.ndarray) for value in values):
@@ -43,7 +32,7 @@ def stack_pictures(values: Sequence[Any], *, arrays: bool) -> NDArray[np.uint8] 
 
 
 def collate(values: Sequence[Any], *, tensors: bool) -> Any:
-    """One value of each sample to one of the batch; with `tensors`, numbers and arrays become tensors."""
+    """Return one value of the batch; with `tensors`, numbers and arrays become tensors."""
     first = values[0]
     if isinstance(first, Image.Image):
         return _stack([np.asarray(value) for value in values])
@@ -61,7 +50,7 @@ def collate(values: Sequence[Any], *, tensors: bool) -> Any:
 
 
 def _stack(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """np.stack into memory of batches that are gone."""
+    """Stack into the memory of batches that are gone."""
     dtype = np.result_type(*arrays)
     if dtype.hasobject or any(array.shape != arrays[0].shape for array in arrays):
         return np.stack(arrays)  # which explains what is wrong
@@ -72,7 +61,7 @@ def _stack(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 @lru_cache(maxsize=1)
 def _find_memory(pid: int) -> BatchMemory:
-    """That of this process: after a fork, a lock of the parent's may be held for ever."""
+    """Return the memory of this process: after a fork, the parent's lock may be held for ever."""
     return BatchMemory()
 
 

@@ -1,9 +1,9 @@
-"""Batches to a device, one ahead: while the training loop works on one, the next is copied.
+"""Copy batches to a device, one ahead: while the training loop works on one, the next is copied.
 
 On CUDA, host memory is pinned, the copy runs on a stream of its own, and the stream of the training loop
-waits for its event, never the CPU; a tensor is marked as used there, so that its memory is not given to
-another copy too early, and the host's side is held until the copy has been seen to end. So CUDA's
-documentation wants it; tests run the logic with a stand-in for the device, and no GPU has run it yet.
+waits for its event, never the CPU. A tensor is marked as used there, so that its memory is not given to
+another copy too early, and host memory is held until the copy has ended. This follows CUDA's documentation;
+tests run the logic with a fake device, and it has not run on a GPU yet.
 """
 
 from __future__ import annotations
@@ -24,11 +24,18 @@ T = TypeVar("T")
 def prefetch_to_device(
     batches: Iterable[T], device: torch.device | str, *, normalize: Output | None = None
 ) -> Iterator[T]:
-    """Batches of any loader, on `device`, one ahead. Tensors are found in tuples, lists and dicts.
+    """Copy the batches of any loader to a device, one ahead.
 
         for images, labels in prefetch_to_device(DataLoader(...), "cuda"):
+            ...
 
-    normalize: what to make of uint8 tensors of four dimensions (images, NCHW) once they are there.
+    Args:
+        batches: what to iterate over. Tensors are found in tuples, lists and dicts.
+        device: where to copy them.
+        normalize: how to normalise uint8 tensors of four dimensions (images, NCHW) on the device. Default: not at all.
+
+    Returns:
+        An iterator over the same batches on `device`.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -37,7 +44,7 @@ def prefetch_to_device(
 
 
 class _PlainCopies:
-    """Copies that are done when they return."""
+    """Copies that have ended when they return."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -58,7 +65,7 @@ class _CudaCopies:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._under_way: deque[tuple[Any, Any]] = deque()
+        self._in_flight: deque[tuple[Any, Any]] = deque()
 
     def start(self, host: Any, finish: Callable[[Any], Any]) -> tuple[Any, Any]:
         pinned = map_tensors(host, lambda t: t if t.is_pinned() else t.pin_memory())
@@ -67,25 +74,25 @@ class _CudaCopies:
             copies = finish(copies)
             event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record(self._stream)
-        # The host's memory may be written again only when the copy has read it.
-        self._under_way.append((event, pinned))
-        while self._under_way and self._under_way[0][0].query():
-            self._under_way.popleft()
+        # Host memory may be written again only when the copy has read it.
+        self._in_flight.append((event, pinned))
+        while self._in_flight and self._in_flight[0][0].query():
+            self._in_flight.popleft()
         return event, copies
 
     def wait(self, started: tuple[Any, Any]) -> Any:
         event, copies = started
         stream = torch.cuda.current_stream(self._device)
         stream.wait_event(event)
-        # They were allocated on our stream and are used on another: the allocator has to know.
+        # They were allocated on our stream and are used on another: the allocator must know.
         map_tensors(copies, lambda tensor: tensor.record_stream(stream))
         return copies
 
     def finish(self) -> None:
-        """Waits for all copies, before the host's memory is let go."""
-        while self._under_way:
-            self._under_way[0][0].synchronize()
-            self._under_way.popleft()
+        """Wait for all copies, before host memory is released."""
+        while self._in_flight:
+            self._in_flight[0][0].synchronize()
+            self._in_flight.popleft()
 
 
 def _prefetch(batches: Iterable[T], copies: Any, normalize: Output | None) -> Iterator[T]:
@@ -110,12 +117,12 @@ def _prefetch(batches: Iterable[T], copies: Any, normalize: Output | None) -> It
 
 
 def make_normalizer(output: Output) -> Callable[[torch.Tensor], torch.Tensor]:
-    """uint8[B, 3, H, W] to the floats that the core would give; other tensors stay as they are."""
+    """Return a function from uint8[B, 3, H, W] to the floats of the core; other tensors stay as they are."""
     dtype = getattr(torch, output.dtype)
 
     @cache
     def place_constants(device: torch.device) -> tuple[torch.Tensor, ...]:
-        # Once a device, since this copy is waited for. Tensors, not numbers: CUDA divides by a number by
+        # Once per device, since this copy blocks. Tensors, not numbers: CUDA divides by a number by
         # multiplying with its reciprocal.
         return tuple(
             torch.tensor(values, dtype=torch.float32, device=device).view(1, -1, 1, 1)

@@ -1,4 +1,4 @@
-"""One pass over an epoch: reading and rendering run ahead in threads, batches come out in order."""
+"""Iterates over an epoch: reading and rendering run ahead in threads, batches come out in order."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from contextlib import closing
 
 from headrace.plan import EpochPlan, schedule_runs
 from headrace.read.run_reader import RunReader
-from headrace.run.interrupts import started
-from headrace.run.threads import start_thread
 from headrace.serve.batch import Batch
-from headrace.serve.handoff import Handoff, run_ahead
-from headrace.serve.python_stage import Workers
+from headrace.serve.python_workers import Workers
 from headrace.serve.renderer import Begun, Prepared, Renderer
+from headrace.work.bounded_queue import BoundedQueue, run_ahead
+from headrace.work.delay_interrupts import started
+from headrace.work.worker_threads import start_thread
 
-# Samples that are drawn at once: for a batch of 256 alone, half of the time goes into calling NumPy.
+# Samples that are drawn at once: for a single batch of 256, half of the time goes into calling NumPy.
 _DRAWN_TOGETHER = 1024
 
-# Steps that are rendered at one time: with the next one begun, no thread pauses at the end of a batch.
-_UNDER_WAY = 2
+# Steps that are rendered at the same time, so that no thread pauses at the end of a batch.
+_IN_FLIGHT = 2
 
 
 def iterate(
     start: Callable[[], Production], finish: Callable[[Batch], Batch] | None = None
 ) -> Generator[Batch, None, None]:
-    """The batches of a production that is started with the first of them, after `finish` in the calling thread.
+    """Yield the batches of a production, which is started with the first one.
 
-    Closing the generator ends its threads and processes. It may be closed by the garbage collector, in any
-    thread.
+    `finish` is called on each batch in the calling thread. Closing the generator ends its threads and
+    processes; the garbage collector may close it, in any thread.
     """
     owner = os.getpid()
     with started(start) as production:
@@ -40,7 +40,7 @@ def iterate(
         while True:
             if os.getpid() != owner:
                 raise RuntimeError(
-                    "this iterator belongs to the parent process: call iter(loader) anew"
+                    "this iterator belongs to the parent process; call iter(loader) in this process"
                 )
             before = time.perf_counter()
             batch = production.ready.get()
@@ -57,12 +57,12 @@ def iterate(
             del batch
     if not production.finished:
         if not threading.main_thread().is_alive():
-            raise SystemExit  # the interpreter ends: so does a daemon thread, without a word
+            raise SystemExit  # the interpreter exits, and daemon threads end silently
         raise RuntimeError("the loader was closed while this iterator was in use")
 
 
 class Production:
-    """The thread that renders, those that read and plan ahead of it, and the workers that it feeds."""
+    """The threads that render, read ahead and plan ahead, and the workers that get the batches."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Production:
         start: int,
         prefetch: int,
     ) -> None:
-        self.ready: Handoff[Batch] = Handoff(prefetch)
+        self.ready: BoundedQueue[Batch] = BoundedQueue(prefetch)
         self.counters = renderer.counters
         self.finished = False
         self._plan, self._renderer, self._first = plan, renderer, start
@@ -83,39 +83,37 @@ class Production:
             if workers is not None:
                 workers.close()
             raise
-        # Daemon threads are not waited for at exit, and must not run into the end of the interpreter.
+        # Python does not wait for daemon threads at exit, and they must not outlive the interpreter.
         self._at_exit = weakref.finalize(self, _wait_for, self.ready, self._thread, self._owner)
 
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def _signal_end(self) -> None:
-        if os.getpid() != self._owner:
-            return  # a fork: the thread is not here, and its lock may be held for ever
-        self.ready.end()
-        if self._workers is not None:
-            self._workers.stop()
-
     def close(self) -> None:
-        """Ends the thread and waits for it, unless this is one of the threads that it may wait for."""
-        self._signal_end()
+        """End the thread, and wait for it unless this is one of the threads that it may wait for."""
+        if os.getpid() == self._owner:  # in a fork, the thread is not here
+            self.ready.end()
+            if self._workers is not None:
+                self._workers.stop()
         if threading.current_thread().name.startswith("headrace-"):
             return
         _wait_for(self.ready, self._thread, self._owner)
         self._at_exit.detach()
 
     def _run(self) -> None:
-        error: BaseException | None = None
         try:
-            self.finished = self._produce()
-        except BaseException as raised:  # noqa: BLE001 - it is raised again in the training loop
-            error = raised
-        if self._workers is not None:
-            self._workers.close()
-        self.ready.end(error)
+            try:
+                self.finished = self._produce()
+            finally:
+                if self._workers is not None:
+                    self._workers.close()
+        except BaseException as error:  # noqa: BLE001 - raised again in the training loop
+            self.ready.end(error)
+            return
+        self.ready.end()
 
     def _produce(self) -> bool:
-        """Whether all batches were made."""
+        """Make the batches; return whether all of them were made."""
         rendered = self._render()
         batches: Iterator[Batch] = rendered
         if self._workers is not None:
@@ -131,37 +129,38 @@ class Production:
 
     def _render(self) -> Generator[Batch, None, None]:
         reader = self._open_reader()
-        ahead = run_ahead(self._prepare(reader), "headrace-plan", _UNDER_WAY)
+        ahead = run_ahead(self._prepare(reader), "headrace-plan", _IN_FLIGHT + 1)
         # The reader is closed first, since preparing may wait for it.
         with reader, ahead as steps, closing(reader):
-            under_way: deque[Begun] = deque()
+            in_flight: deque[Begun] = deque()
             try:
-                while self._begin_next(steps, under_way):
-                    batch = self._finish(under_way.popleft(), reader)
+                while self._begin_next(steps, in_flight):
+                    batch = self._finish(in_flight.popleft(), reader)
                     yield batch
                     del batch
             finally:
-                under_way.clear()  # which ends the rendering of what nobody waits for
+                in_flight.clear()  # which cancels their rendering
 
     def _finish(self, begun: Begun, reader: RunReader) -> Batch:
         batch = self._renderer.finish(begun)
         if begun.rendering is not None:
             self.counters.render_seconds += begun.rendering.seconds
-        self.counters.bytes_read += reader.count_new_bytes()
-        self.counters.read_seconds += reader.count_new_seconds()
+        new_bytes, new_seconds = reader.take_counts()
+        self.counters.bytes_read += new_bytes
+        self.counters.read_seconds += new_seconds
         reader.finish_step(batch.step)
         return batch
 
-    def _begin_next(self, steps: Handoff[Prepared], under_way: deque[Begun]) -> bool:
-        """Begins steps until enough are under way; False if none is left. Waits only if none is under way."""
-        while len(under_way) < _UNDER_WAY and (len(steps) or not under_way):
+    def _begin_next(self, steps: BoundedQueue[Prepared], in_flight: deque[Begun]) -> bool:
+        """Begin steps until enough are in flight, waiting only for the first; return False at the end."""
+        while len(in_flight) < _IN_FLIGHT and (len(steps) or not in_flight):
             before = time.perf_counter()
             prepared = steps.get()
             self.counters.read_wait_seconds += time.perf_counter() - before
             if prepared is None:
                 break
-            under_way.append(self._renderer.begin(prepared))
-        return bool(under_way)
+            in_flight.append(self._renderer.begin(prepared))
+        return bool(in_flight)
 
     def _open_reader(self) -> RunReader:
         layout = self._renderer.layout
@@ -174,8 +173,8 @@ class Production:
             ahead=self._ahead,
         )
 
-    def _prepare(self, reader: RunReader) -> Iterator[Prepared]:
-        """What rendering needs of each step, made while those before it are rendered."""
+    def _prepare(self, reader: RunReader) -> Generator[Prepared, None, None]:
+        """Yield what rendering needs for each step, made while earlier steps are rendered."""
         layout, total = self._renderer.layout, len(self._plan)
         together = max(1, _DRAWN_TOGETHER // self._plan.split.batch_size)
         for first in range(self._first, total, together):
@@ -186,8 +185,8 @@ class Production:
                 yield self._renderer.prepare(number, step, drawn, runs)
 
 
-def _wait_for(ready: Handoff[Batch], thread: threading.Thread, owner: int) -> None:
-    """Ends the thread, and waits for it unless that is the one we are in or it is not here."""
+def _wait_for(ready: BoundedQueue[Batch], thread: threading.Thread, owner: int) -> None:
+    """End the thread and wait for it, unless it is the current one or was left behind by a fork."""
     if os.getpid() != owner:
         return
     ready.end()

@@ -1,7 +1,7 @@
-"""Which part of the work is ours: rank and world size, given, or found when an epoch begins.
+"""Find rank and world size when an epoch begins, unless they are given.
 
-In order: what the user gave, the process group of torch.distributed, RANK and WORLD_SIZE, the variables of
-MPI and Slurm in a job of several tasks. If none of them is there, this is the only rank.
+In this order: the options, the process group of torch.distributed, RANK and WORLD_SIZE, the variables of
+MPI and Slurm in a job of several tasks. Without any of them, this is the only rank.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LAUNCHERS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
-"""Rank and world size of other launchers. They count only if there are several tasks."""
+"""Variables of other launchers. They count only if there are several tasks."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A rank among others; the rank is None where only the world size could be found."""
+    """A rank and the world size; the rank is None where only the world size could be found."""
 
     rank: int | None
     world_size: int
@@ -43,7 +43,7 @@ class Place:
         if self.rank is None:
             raise ValueError(
                 f"WORLD_SIZE is {self.world_size} in the environment, but RANK is not set and there is no process "
-                "group: every process would read the same part; call torch.distributed.init_process_group first, "
+                "group: every process would load the same samples; call torch.distributed.init_process_group first, "
                 "set RANK, or give rank and world_size"
             )
         return self.rank
@@ -53,12 +53,12 @@ _ALONE = Place(0, 1, "no process group, and no variables of a launcher")
 
 
 def check_given(rank: int | None, world_size: int | None) -> Place | None:
-    """Return the place that the user gave, None if it is to be found."""
+    """Return the place that the options give, None if it has to be found."""
     if rank is None and world_size is None:
         return None
     if rank is None or world_size is None:
         raise ValueError("give rank and world_size together, or neither")
-    return Place(index(rank), index(world_size), "the arguments")
+    return Place(index(rank), index(world_size), "the options")
 
 
 def find_place() -> Place:
@@ -74,7 +74,7 @@ def find_place() -> Place:
         if (rank is not None and rank != group.rank) or world_size not in (None, group.world_size):
             raise ValueError(
                 f"{group} in the process group of torch.distributed, but RANK={rank} and WORLD_SIZE={world_size} in "
-                "the environment; give rank and world_size to say which part to load"
+                "the environment; give rank and world_size to say which samples to load"
             )
         return group
     if rank is None and world_size is None:
@@ -86,12 +86,12 @@ def find_place() -> Place:
 
 @cache
 def log_place(place: Place) -> None:
-    """Log what was found, once per process."""
+    """Log a place, once per process."""
     _log.info("loading as %s (%s)", place, place.origin)
 
 
 def _ask_torch() -> Place | None:
-    distributed = sys.modules.get("torch.distributed")  # who uses it has imported it
+    distributed = sys.modules.get("torch.distributed")  # a program that uses it has imported it
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     rank, world_size = int(distributed.get_rank()), int(distributed.get_world_size())
@@ -99,7 +99,7 @@ def _ask_torch() -> Place | None:
 
 
 def _ask_launchers() -> Iterator[Place]:
-    """Yield the places that a launcher says; a job of one task may start processes in its own way."""
+    """Yield the places that launchers tell; a job of one task may start processes in its own way."""
     for rank_name, size_name in _LAUNCHERS:
         rank, world_size = _read_number(rank_name), _read_number(size_name)
         if rank is not None and world_size is not None and world_size > 1:

@@ -1,4 +1,4 @@
-"""Which rows an epoch consists of: all of them, a subset, a weighted draw, or a mixture."""
+"""Choose the rows of an epoch: all of them, a subset, a weighted draw, or a mixture."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headrace.open import open_dataset
 from headrace.plan import draw_mixture, draw_weighted
 from headrace.read.columns import NO_LABEL
 from headrace.read.dataset import Dataset
-from headrace.read.opening import open_dataset
-from headrace.read.parts import Table
+from headrace.read.table import Table
 
 _log = logging.getLogger("headrace")
 Weights = ArrayLike | Literal["balanced"] | None
@@ -26,15 +26,22 @@ Weights = ArrayLike | Literal["balanced"] | None
 
 @dataclass(eq=False, init=False)
 class Mixture:
-    """Several datasets as one: in each epoch of `samples`, each has its share of `weights`.
+    """Load several datasets as one, each with its share of every epoch.
 
-        Mixture(["photos/train", "shards/train"], weights=[3, 1])
+        train = Loader(Mixture(["photos/train", "shards/train"], weights=[3, 1]), 256)
 
-    They are given by their paths or as `open_dataset` opened them, such as with its on_error="skip". Without
-    `samples`, an epoch is as long as the datasets together. A share that is no whole number is rounded up in
-    some epochs and down in others. A dataset is gone through whole before any of its samples comes again, over
-    the borders of epochs. Slices and filtered datasets are not taken: pack what shall be mixed as a dataset of
-    its own.
+    A share that is not an integer is rounded up in some epochs and down in others. All samples of a dataset come once
+    before any of them comes again, also across epochs.
+
+    Args:
+        datasets: paths, or datasets that `open_dataset` returned, such as with on_error="skip". Slices and filtered
+            datasets are refused: pack them as datasets of their own.
+        weights: a number per dataset; shares are in proportion to them.
+        samples: length of an epoch. Default: the number of samples of all datasets together.
+
+    Raises:
+        TypeError: one of `datasets` is neither a path nor a dataset.
+        ValueError: the numbers of weights and datasets differ, `samples` is less than 1, or a dataset is not whole.
     """
 
     datasets: Sequence[Dataset]
@@ -48,21 +55,25 @@ class Mixture:
         samples: int | None = None,
     ) -> None:
         if len(datasets) != len(weights) or not datasets:
-            raise ValueError(f"{len(weights)} weights for {len(datasets)} datasets")
+            raise ValueError(
+                f"{len(weights)} weights for {len(datasets)} datasets; give one for each"
+            )
         if samples is not None and samples < 1:
-            raise ValueError(f"samples is {samples}; an epoch has at least 1")
+            raise ValueError(f"samples is {samples}; it must be at least 1")
         self.datasets = tuple(map(_open_whole, datasets))
         if self.classes is None and all(dataset.classes for dataset in self.datasets):
-            _log.warning("mixed datasets have other classes: a label does not mean the same in all")
+            _log.warning(
+                "the mixed datasets differ in their classes: a label means different things"
+            )
         self.weights, self.samples = tuple(weights), samples
 
     def __len__(self) -> int:
-        """Samples of an epoch."""
+        """Return the number of samples per epoch."""
         return sum(map(len, self.datasets)) if self.samples is None else self.samples
 
     @property
     def classes(self) -> Sequence[str] | None:
-        """Class names where all datasets have the same: see `Dataset.classes`. Else None."""
+        """Class names if they are the same in all datasets, else None: see `Dataset.classes`."""
         first, *others = (dataset.classes for dataset in self.datasets)
         return first if all(classes == first for classes in others) else None
 
@@ -74,24 +85,21 @@ def _open_whole(dataset: str | os.PathLike[str] | Dataset) -> Dataset:
         raise TypeError(f"a mixture takes paths and datasets, not {type(dataset).__name__}")
     if dataset.rows is not None:
         raise ValueError(
-            "a mixture takes whole datasets, not slices or filtered ones: pack such a part as one, "
-            "Flow.of(part).save(path)"
+            "a mixture takes whole datasets, not slices or filtered ones; pack such a dataset by "
+            "Flow.of(dataset).save(path)"
         )
     return dataset
 
 
 class Sampling:
-    """The rows of each epoch, ascending; the same for the same seed and epoch."""
+    """Chooses the rows of each epoch, ascending; the same for the same seed and epoch."""
 
     def __init__(
         self, source: Dataset | Mixture, table: Table, weights: Weights, seed: int
     ) -> None:
         self._source, self._seed = source, seed
-        self._count, self._labels, self._bounds = (
-            len(table.columns),
-            table.columns.label,
-            table.bounds,
-        )
+        self._count, self._labels = len(table.columns), table.columns.label
+        self._bounds = table.bounds
         self._subset = None
         if isinstance(source, Dataset) and source.rows is not None:
             self._subset = np.sort(source.rows)
@@ -102,12 +110,12 @@ class Sampling:
 
     @property
     def subset(self) -> NDArray[np.int64] | None:
-        """The rows that epochs are made of, ascending; None if all of them."""
+        """Rows that epochs are made of, ascending; None for all of them."""
         return self._subset
 
     @cached_property
     def digest(self) -> str:
-        """Tells subsets, weights and mixtures apart that have equally many samples; empty for simply all."""
+        """Identifies the subset, weights or mixture; empty if all samples come once."""
         if isinstance(self._source, Mixture):
             parts = [self._bounds, np.asarray(self._source.weights, np.float64)]
         else:
@@ -122,14 +130,14 @@ class Sampling:
 
     @property
     def share(self) -> float:
-        """The part of all samples that an epoch may need."""
+        """Share of all samples that an epoch may need."""
         wanted = self._count if self._subset is None else len(self._subset)
         if self._weights is not None:
             wanted = int(np.count_nonzero(self._weights))
         return wanted / max(self._count, 1)
 
     def rows(self, epoch: int, runs: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """None if simply all. `runs` are those of the datasets, which mixtures keep together."""
+        """Return the rows of an epoch, None for all. Mixtures keep the rows of a run together."""
         if isinstance(self._source, Mixture):
             return draw_mixture(
                 runs,
@@ -147,7 +155,7 @@ class Sampling:
     def _check_weights(self, weights: ArrayLike) -> NDArray[np.float64]:
         if isinstance(self._source, Mixture):
             raise ValueError(  # noqa: TRY004 - the type is fine, the weights are not
-                "weights are of the samples of one dataset; a mixture has its own"
+                "weights are for the samples of one dataset; give a Mixture its own weights"
             )
         labels = self._labels if self._subset is None else self._labels[self._subset]
         if isinstance(weights, str):
@@ -156,19 +164,21 @@ class Sampling:
             return _balance_classes(labels, self._source.origin)
         array = np.array(weights, np.float64)  # a copy: a batch depends on nothing that may change
         if array.shape != labels.shape:
-            raise ValueError(f"{array.shape} weights for {len(labels)} samples")
+            raise ValueError(
+                f"weights of shape {array.shape}; give one for each of {len(labels)} samples"
+            )
         if self._source.rows is not None:
             array = array[np.argsort(self._source.rows, kind="stable")]
         return array
 
 
 def _balance_classes(labels: NDArray[np.int64], origin: Path) -> NDArray[np.float64]:
-    """Weights that make all classes equally frequent."""
+    """Return weights that make all classes equally frequent."""
     missing = np.count_nonzero(labels == NO_LABEL)
     if missing:
         raise ValueError(
-            f"weights='balanced' needs labels: {missing} of {len(labels)} samples of {origin} have none; leave these "
-            "out by filter(pc.field('label').is_valid()), or give a number per sample"
+            f"weights='balanced' needs labels: {missing} of {len(labels)} samples of {origin} have none; leave "
+            "them out by filter(pc.field('label').is_valid()), or give a number per sample"
         )
     _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
     weights: NDArray[np.float64] = 1.0 / counts[inverse]

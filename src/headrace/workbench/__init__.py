@@ -1,4 +1,5 @@
 """Bench, doctor and report: where the time goes, stage by stage.
 
-Measuring gives frozen values (`numbers`, `record`); verdicts, tables and reports are pure functions of them.
+Measuring gives frozen values (`bench/results.py`, `watch/watched_program.py`); verdicts, tables and reports
+are pure functions of them.
 """

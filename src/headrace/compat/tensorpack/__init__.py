@@ -3,7 +3,7 @@
     from headrace.compat.tensorpack import *      # was: from tensorpack.dataflow import *
 
 Where the original hangs, duplicates, loses or blurs, this does what its documentation promised;
-docs/flow.md has the table, and docs/drop-in.md what is not carried over.
+docs/reference/flow.md has the table, and docs/reference/drop-in.md what is not carried over.
 """
 
 from headrace.compat.tensorpack import dataset, imgaug

@@ -1,6 +1,6 @@
-"""tensorpack's DataFlow: the base classes, and the thin shells over Flow that all others are.
+"""tensorpack's DataFlow: the base classes, and the thin wrappers over Flow that all others are.
 
-A datapoint is a list or dict of components. Every pass of a shell is finite and exact, and each
+A datapoint is a list or dict of components. Every pass of a wrapper is finite and exact, and each
 `iter` begins the next epoch. `reset_state()` may be called any number of times, or never.
 """
 
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.compat.tensorpack.seed import make_source_seed
-from headrace.run.flow import Flow
-from headrace.run.source import Source
-from headrace.run.stage import At, Items, Length, Opener
+from headrace.flow.flow import Flow
+from headrace.flow.flow_source import Source
+from headrace.flow.stage import At, Items, Length, Opener
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -33,7 +33,7 @@ class NoLengthError(NotImplementedError, TypeError):
 
 
 class DataFlowTerminated(BaseException):
-    """For a DataFlow that cannot give any more data to say so; none of ours does."""
+    """Raised by a DataFlow that is exhausted. Headrace's own DataFlows never raise it."""
 
 
 class DataFlowReentrantGuard:
@@ -72,14 +72,14 @@ class DataFlow:
         return length_of(self) != 0  # one of unknown length is not empty
 
     def reset_state(self) -> None:
-        """Nothing has to be prepared before iteration, so there is nothing to reset."""
+        """Do nothing: iteration needs no preparation."""
 
     def get_data(self) -> Iterator[Any]:
-        """The old name of `__iter__`."""
+        """Iterate; the old name of `__iter__`."""
         return iter(self)
 
     def size(self) -> int:
-        """The old name of `__len__`."""
+        """Return the length; the old name of `__len__`."""
         return len(self)
 
 
@@ -93,7 +93,7 @@ class RNGDataFlow(DataFlow):
     rng: np.random.RandomState
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Seeded here, so that subclasses need not call `__init__`."""
+        """Draw the seed here, so that subclasses need not call `__init__`."""
         made = super().__new__(cls)
         made._source_seed = make_source_seed()
         made.rng = np.random.RandomState(made._source_seed & 0xFFFFFFFF)
@@ -169,7 +169,7 @@ class ProxyDataFlow(Shell):
 
 
 class Derived(ProxyDataFlow):
-    """A shell over `flow`, which was made from `ds`."""
+    """A wrapper over `flow`, which was made from `ds`."""
 
     flow = Shell.flow
     __len__ = Shell.__len__
@@ -185,14 +185,14 @@ class Derived(ProxyDataFlow):
 
 
 def as_flow(ds: Iterable[Any]) -> Flow:
-    """The flow of a shell, or one that iterates a DataFlow that the user wrote."""
+    """Return the flow of a wrapper, or one that iterates the user's own DataFlow."""
     if isinstance(ds, Shell) and type(ds).__iter__ is Shell.__iter__:
         return ds.flow
     return ds if isinstance(ds, Flow) else Flow(Written(ds))
 
 
 def length_of(ds: Any) -> int | None:
-    """len(ds), or None where it has none."""
+    """Return len(ds), or None if it has no length."""
     try:
         return len(ds)
     except (TypeError, NotImplementedError):
@@ -200,19 +200,19 @@ def length_of(ds: Any) -> int | None:
 
 
 def length_of_all(df_lists: Sequence[DataFlow], combine: Callable[[list[int]], int]) -> int | None:
-    """The lengths combined, or None where one of them is None."""
+    """Return the lengths combined, or None if one of them is None."""
     known = [length for length in map(length_of, df_lists) if length is not None]
     return combine(known) if len(known) == len(df_lists) else None
 
 
 def length_times(ds: DataFlow, times: int) -> int | None:
-    """len(ds) * times, or None where it has none."""
+    """Return len(ds) * times, or None if it has no length."""
     length = length_of(ds)
     return None if length is None else length * times
 
 
 def reset_for(ds: DataFlow, epoch: int) -> None:
-    """`reset_state`, which wrappers pass on to what they wrap, for a pass of that epoch."""
+    """Call `reset_state`, which wrappers forward to what they wrap, for a pass of that epoch."""
     token = _epoch.set(epoch)
     try:
         ds.reset_state()
@@ -234,10 +234,10 @@ class Written(Source):
 
 
 def as_list(item: Any) -> Any:
-    """What is made of several datapoints is a list, of tuples too: functions assign to it."""
+    """Return what was made of several datapoints as a list, since functions assign to it."""
     return list(item) if isinstance(item, tuple) else item
 
 
 def is_kept(item: Any) -> bool:
-    """A map function drops a datapoint by returning None."""
+    """Return whether a map function kept a datapoint: it drops one by returning None."""
     return item is not None

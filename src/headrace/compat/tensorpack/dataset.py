@@ -13,7 +13,7 @@ from typing import Any
 from headrace.compat.tensorpack.dataflow import RNGDataFlow, Shell
 from headrace.compat.tensorpack.image import read_image
 from headrace.errors import SourceError
-from headrace.run.flow import Flow
+from headrace.flow.flow import Flow
 
 
 class ILSVRC12Files(Shell, RNGDataFlow):
@@ -55,7 +55,7 @@ class ILSVRC12(ILSVRC12Files):
 def read_list(
     folder: str, name: str, meta_dir: str, structure: str | None
 ) -> list[tuple[str, int]]:
-    """(file below `folder`, label) of a split, in the order of its list or of its folders."""
+    """Return (file below `folder`, label) of a split, in the order of its list or of its folders."""
     synsets = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
     listed = os.path.join(meta_dir, f"{name}.txt")
     flat = structure == "original" or (structure is None and not synsets)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from headrace.compat.tensorpack.dataflow import RNGDataFlow, Shell
 from headrace.compat.tensorpack.imgaug.geometry import as_shape
 from headrace.errors import MissingExtraError, SourceError
-from headrace.run.flow import Flow
+from headrace.flow.flow import Flow
 
 try:
     import cv2
@@ -51,7 +51,7 @@ def _load_image(channel: int, shape: tuple[int, int] | None, path: str) -> list[
 
 
 def read_image(path: str, mode: int = cv2.IMREAD_COLOR) -> npt.NDArray[Any]:
-    """What `cv2.imread` returns, or SourceError where that is None."""
+    """Return the result of `cv2.imread`, or raise SourceError where it is None."""
     image = cv2.imread(path, mode)
     if image is None:
         raise SourceError(f"{path} is not an image that OpenCV reads")

@@ -20,7 +20,7 @@ from headrace.compat.tensorpack.dataflow import (
 )
 from headrace.compat.tensorpack.seed import build_alike, make_source_seed
 from headrace.compat.tensorpack.stack import stack_of
-from headrace.run.flow import Flow
+from headrace.flow.flow import Flow
 
 
 class MultiProcessRunner(Derived):

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 from headrace.compat.tensorpack.dataflow import DataFlow, Shell, as_flow
 from headrace.errors import ReceiverLostError
-from headrace.run.flow import Flow
-from headrace.run.remote import Keys, is_local
+from headrace.flow.flow import Flow
+from headrace.flow.remote.protocol import Keys, is_local
 
 
 def send_dataflow_zmq(
@@ -55,7 +55,7 @@ class RemoteDataZMQ(Shell):
         if exposed and keys is None:
             warnings.warn(
                 f"receiving on {exposed[0]} without keys: anyone who can reach this address can send "
-                "data into this training; pass keys=make_keys() from headrace.run.remote, and "
+                "data into this training; pass keys=make_keys() from headrace.flow, and "
                 "receiver_key=keys.public to send_dataflow_zmq",
                 stacklevel=2,
             )

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from headrace.run.seeding import check_seed
+from headrace.work.seeding import check_seed
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ def fix_rng_seed(seed: int) -> None:
 
 
 def make_source_seed() -> int:
-    """A seed for one more random source or stage: two that are built one after the other differ."""
+    """Return a seed for one more random source or stage; each call returns another."""
     global _sources
     words = np.random.SeedSequence((_seed, _sources))
     _sources += 1
@@ -30,7 +30,7 @@ def make_source_seed() -> int:
 
 
 def build_alike(make: Callable[[], T], count: int) -> list[T]:
-    """`make()` so many times, each with the same seeds for its sources."""
+    """Call `make()` so many times, each with the same seeds for its sources."""
     global _sources
     first, built = _sources, []
     for _ in range(count):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, cast
 
@@ -15,17 +16,16 @@ from headrace.compat.tensorpack.dataflow import (
     RNGDataFlow,
     Shell,
     as_flow,
-    length_of,
 )
 from headrace.compat.tensorpack.seed import make_source_seed
 from headrace.compat.tensorpack.transforms import MapData
 from headrace.errors import SourceError
-from headrace.formats.lmdb import DATA_FILE, decode_value, open_database
-from headrace.run.flow import Flow
-from headrace.run.lmdb import LmdbRecords, make_writable, save_lmdb
-from headrace.run.source import Pick
-from headrace.run.speed import Speed, watched
-from headrace.run.stage import Items
+from headrace.flow.flow import Flow
+from headrace.flow.flow_source import Pick
+from headrace.flow.lmdb_items import LmdbRecords, make_writable, save_lmdb
+from headrace.flow.measure import Speed
+from headrace.flow.stage import Items
+from headrace.formats.layouts.lmdb import DATA_FILE, decode_value, open_database
 
 
 class LMDBSerializer:
@@ -38,13 +38,12 @@ class LMDBSerializer:
         The file appears when it is complete.
         """
         target = os.path.join(path, DATA_FILE) if os.path.isdir(path) else path
-        items = cast(Items, iter(as_flow(df)))
-        with watched(items, f"saving {path}", length_of(df)) as shown:
-            save_lmdb(shown, target)
+        with closing(cast(Items, iter(as_flow(df)))) as items:
+            save_lmdb(items, target)
 
     @staticmethod
     def load(path: str, shuffle: bool = True) -> Shell:
-        """The datapoints, in their order or in a new one each pass. Never runs code of the file."""
+        """Return the datapoints, in their order or in a new one each pass. Code in the file never runs."""
         return Shell(Flow.load(path, shuffle=shuffle, seed=make_source_seed()))
 
 
@@ -101,7 +100,7 @@ def _load_datapoint(key: bytes, value: bytes) -> Any:
 
 
 def _encode_keys(keys: Sequence[bytes | str]) -> list[bytes]:
-    """The keys as bytes, which they are in an LMDB."""
+    """Return the keys as bytes, as an LMDB holds them."""
     return [key.encode() if isinstance(key, str) else key for key in keys]
 
 
@@ -128,7 +127,7 @@ class TestDataSpeed(ProxyDataFlow):
 
 
 class PrintData(ProxyDataFlow):
-    """Print what the first `num` datapoints are made of, once, and pass everything on."""
+    """Print the structure of the first `num` datapoints once, and pass all datapoints on."""
 
     def __init__(
         self,
@@ -153,7 +152,7 @@ class PrintData(ProxyDataFlow):
 
 
 def describe_value(value: Any, depth: int, width: int, indent: str = "  ") -> str:
-    """One line a component: its type, shape, dtype and range."""
+    """Return one line per component: its type, shape, dtype and range."""
     if isinstance(value, np.ndarray):
         ends = f" from {value.min()} to {value.max()}" if value.size else ""
         return f"{indent}array {value.dtype}{list(value.shape)}{ends}"

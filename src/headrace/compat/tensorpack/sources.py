@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from headrace.compat.tensorpack.dataflow import RNGDataFlow, Shell
-from headrace.run.flow import Flow
-from headrace.run.seeding import item_rng
+from headrace.flow.flow import Flow
+from headrace.work.seeding import item_rng
 
 
 class FakeData(Shell, RNGDataFlow):
@@ -51,7 +51,7 @@ class DataFromList(Shell, RNGDataFlow):
 
 
 class DataFromGenerator(Shell):
-    """What a generator yields (one pass), or a function that makes one (any number)."""
+    """Yield the items of a generator (one pass), or of a function that makes one (any number)."""
 
     def __init__(self, gen: Any) -> None:
         self._gen = gen
@@ -59,7 +59,7 @@ class DataFromGenerator(Shell):
 
 
 class DataFromIterable(Shell):
-    """What an iterable yields."""
+    """Yield the items of an iterable."""
 
     def __init__(self, iterable: Iterable[Any]) -> None:
         self._itr = iterable

@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 
 def stack_of(use_list: bool) -> Any:
-    """How BatchData stacks: not at all, or by tensorpack's dtypes."""
+    """Return how BatchData stacks: not at all, or with tensorpack's dtypes."""
     return False if use_list else stack_values
 
 
 def stack_values(values: list[Any]) -> Any:
-    """tensorpack's dtypes: int32 for int, float32 for float; bool stays bool.
+    """Stack with tensorpack's dtypes: int32 for int, float32 for float; bool stays bool.
 
     Text and bytes are NumPy's `U` and `S`, which cut NULs off the end of each: where one ends in NUL,
     all are kept as they are, in an object array.

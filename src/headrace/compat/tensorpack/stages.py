@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.run.stage import At, Items, Length, Opener, Stage, opened
+from headrace.flow.stage import At, Items, Length, Opener, Stage, opened
 
 
 @dataclass(frozen=True)

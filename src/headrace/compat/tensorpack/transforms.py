@@ -23,13 +23,13 @@ from headrace.compat.tensorpack.dataflow import (
 from headrace.compat.tensorpack.seed import make_source_seed
 from headrace.compat.tensorpack.stack import stack_of, stack_values
 from headrace.compat.tensorpack.stages import RepeatItem
-from headrace.run.batch import collate
-from headrace.run.combine import Concat
-from headrace.run.flow import Flow
+from headrace.flow.batching import collate
+from headrace.flow.combine import Concat
+from headrace.flow.flow import Flow
 
 
 class MapData(Derived):
-    """`func(datapoint)` for each, on a shallow copy; None drops the datapoint."""
+    """Apply `func` to a shallow copy of each datapoint; None drops the datapoint."""
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
         self.func = func
@@ -42,7 +42,7 @@ def _call_on_copy(func: Callable[[Any], Any], item: Any) -> Any:
 
 
 class MapDataComponent(Derived):
-    """`func(component)` in the place of one component; None drops the datapoint."""
+    """Apply `func` to one component; None drops the datapoint."""
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any], index: Any = 0) -> None:
         self._func, self._index = func, index
@@ -60,7 +60,7 @@ def _map_component(func: Callable[[Any], Any], index: Any, item: Any) -> Any:
 
 
 class BatchData(Derived):
-    """`batch_size` datapoints at a time, stacked; the last partial batch only if `remainder`."""
+    """Stack `batch_size` datapoints; keep a shorter last batch only if `remainder`."""
 
     def __init__(
         self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False
@@ -82,7 +82,7 @@ class BatchData(Derived):
 
     @staticmethod
     def aggregate_batch(data_holder: list[Any], use_list: bool = False) -> Any:
-        """The batch of these datapoints."""
+        """Return the batch of these datapoints."""
         return as_list(collate(data_holder, stack_of(use_list)))
 
 
@@ -96,7 +96,7 @@ class BatchDataByShape(Derived):
 
 
 class FixedSizeData(Derived):
-    """Passes of exactly `size`; with `keep_state` each goes on where the one before stopped."""
+    """Yield exactly `size` datapoints per pass; with `keep_state` each pass continues the last one."""
 
     def __init__(self, ds: DataFlow, size: int, keep_state: bool = True) -> None:
         self._size, self._keep = size, keep_state
@@ -106,7 +106,7 @@ class FixedSizeData(Derived):
 
 
 class RepeatedData(Derived):
-    """All datapoints `num` times over, without end if -1."""
+    """Repeat all datapoints `num` times, without end if -1."""
 
     def __init__(self, ds: DataFlow, num: int) -> None:
         self.num = num
@@ -118,7 +118,7 @@ class RepeatedData(Derived):
 
 
 class RepeatedDataPoint(Derived):
-    """Each datapoint `num` times in a row."""
+    """Repeat each datapoint `num` times."""
 
     def __init__(self, ds: DataFlow, num: int) -> None:
         self.num = num
@@ -154,7 +154,7 @@ class RandomMixData(Shell, RNGDataFlow):
 
 
 class ConcatData(Shell):
-    """One DataFlow after the other."""
+    """Yield one DataFlow after the other."""
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         self.df_lists = df_lists
@@ -163,7 +163,7 @@ class ConcatData(Shell):
 
 
 class JoinData(Shell):
-    """The components of the n-th datapoints of all DataFlows side by side."""
+    """Join the components of the n-th datapoints of all DataFlows."""
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         self.df_lists = df_lists
@@ -172,7 +172,7 @@ class JoinData(Shell):
 
 
 class SelectComponent(Derived):
-    """A list of some components, in the given order; of dicts too."""
+    """Keep some components in the given order, as a list, also of dicts."""
 
     def __init__(self, ds: DataFlow, idxs: Sequence[Any]) -> None:
         super().__init__(ds, as_flow(ds).map(partial(_select, list(idxs))), length_of(ds))
@@ -183,7 +183,7 @@ def _select(idxs: list[Any], item: Any) -> list[Any]:
 
 
 class LocallyShuffleData(Derived, RNGDataFlow):
-    """A new order each pass in which nothing moves `buffer_size` places; each exactly once."""
+    """Shuffle in a new order each pass within `buffer_size` positions; each datapoint exactly once."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class LocallyShuffleData(Derived, RNGDataFlow):
 
 
 class CacheData(Derived, RNGDataFlow):
-    """The first complete pass kept in memory, in a new order each pass if `shuffle`."""
+    """Keep the first complete pass in memory, in a new order each pass if `shuffle`."""
 
     def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
         self.shuffle = shuffle

@@ -1,8 +1,8 @@
-"""What `headrace doctor -- command` puts into the Python processes of the command, to time and sample them.
+"""Runs inside the Python processes of `headrace doctor -- command`, to time and sample them.
 
-Only the standard library, and relative imports: it is loaded by path, also where headrace is not installed.
-Each process writes `<pid>.json` into the folder of the record, again and again and at its end, so that one
-that is killed has told nearly all. Readers: `headrace.workbench.watch.record`.
+It uses only the standard library and relative imports: it is loaded by path, also where headrace is not
+installed. Each process writes `<pid>.json` every few seconds and at its end, so that a killed process loses
+little. `headrace.workbench.watch.combine_records` reads these files.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import os
 import sys
 
 from .patches import watch_imports
-from .process import Process
+from .watched_process import Process
 
 
 def start(folder: str) -> Process:
-    """Watches this process and those that it forks."""
+    """Watch this process and the processes that it forks."""
     process = Process(folder)
     watch_imports(process)
     process.begin()
@@ -34,5 +34,5 @@ def _begin_in_child(process: Process) -> None:
     def finish_at_exit(process: Process) -> None:
         util.Finalize(None, process.finish, exitpriority=-100)
 
-    # Processes of multiprocessing end without atexit, and forget at their start what was to be finalized.
+    # Processes of multiprocessing skip atexit, and clear their finalizers at the start.
     util.register_after_fork(process, finish_at_exit)

@@ -1,4 +1,4 @@
-"""Puts clocks into the loaders that a program uses, as soon as it imports them."""
+"""Patches loaders to time them, as soon as the program imports them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from .process import Process
-from .sizes import find_batch_size, make_counter
+from .batch_sizes import find_batch_size, make_counter
 from .timeline import FIRST, WAIT
+from .watched_process import Process
 
 Patch = Callable[[ModuleType, Process], None]
 _COUNTS = ("epochs", "batches", "images", "first_batches", "first_images")
 
 
 def watch_imports(process: Process) -> None:
-    """Patches each module of `_PATCHES` when it is imported."""
+    """Patch each module of `_PATCHES` when it is imported."""
     sys.meta_path.insert(0, _Finder(process))
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules in question as the others would, and patches them once they have run."""
+    """Finds modules through the other finders, and patches them after they have run."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -37,9 +37,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
         specs = (finder.find_spec(name, path, target) for finder in others)
-        spec = next(
-            filter(None, specs), None
-        )  # whoever finds it: editable installs have finders too
+        spec = next(filter(None, specs), None)
         if spec is not None and spec.loader is not None:
             _run_after(spec.loader, lambda module: _PATCHES[name](module, self._process))
         return spec
@@ -56,10 +54,10 @@ def _run_after(loader: Any, patch: Callable[[ModuleType], None]) -> None:
 
 
 def patch_torch(module: ModuleType, process: Process) -> None:
-    """Times `iter(DataLoader)`, which starts workers, and every `next`, in which the loop waits.
+    """Time `iter(DataLoader)`, which starts workers, and every `next`, in which the loop waits.
 
-    The first batch that workers give in an epoch counts with their start: it says how long that took, not
-    how fast they are.
+    The first batch of workers in an epoch counts as starting: it shows how long that took, not how fast
+    they are.
     """
     loader_type: Any = module.DataLoader
     iterator: Any = module._BaseDataLoaderIter
@@ -69,7 +67,7 @@ def patch_torch(module: ModuleType, process: Process) -> None:
         depth = process.enter(FIRST)
         try:
             made = make(self)
-            if hasattr(made, "_headrace_notes"):  # not where a subclass makes iterators of its own
+            if hasattr(made, "_headrace_notes"):  # absent if a subclass makes its own iterators
                 made._headrace_next = FIRST if self.num_workers else WAIT
                 made._headrace_notes["epochs"] += 1
             return made
@@ -104,7 +102,7 @@ def patch_torch(module: ModuleType, process: Process) -> None:
 
 
 def _end_loop_first(iterator: Any, process: Process) -> None:
-    """A loop that is left ends with its iterator, before the workers are ended."""
+    """End a loop that was left when its iterator is deleted, before the workers end."""
     end = getattr(iterator, "__del__", lambda self: None)
 
     def end_timed(self: Any) -> None:
@@ -124,7 +122,7 @@ def _note_batch(notes: dict[str, Any], kind: str, images: int) -> None:
 
 
 def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
-    """What the record says of a DataLoader: made once, added to by its iterators."""
+    """Return the notes on a DataLoader: made once, shared by its iterators."""
     notes: dict[str, Any] | None = loader.__dict__.get("_headrace_notes")
     if notes is None:
         notes = {
@@ -142,10 +140,9 @@ def _note_torch(process: Process, loader: Any) -> dict[str, Any]:
 
 
 def _find_source(dataset: Any) -> str | None:
-    """The folder of torchvision's image folders, through wrappers such as Subset.
+    """Return the folder of a torchvision image folder, also inside wrappers such as Subset.
 
-    What other datasets call `root` may hold anything beside what they load. Never raises, whatever they do
-    when they are asked.
+    The `root` of other datasets may hold other files too. Never raises.
     """
     folders = sys.modules.get("torchvision.datasets.folder")
     if folders is None:
@@ -156,12 +153,12 @@ def _find_source(dataset: Any) -> str | None:
                 return os.path.abspath(str(dataset.root))
             dataset = dataset.dataset
         return None
-    except Exception:  # noqa: BLE001 - it is the user's
+    except Exception:  # noqa: BLE001 - user code
         return None
 
 
 def patch_headrace(module: ModuleType, process: Process) -> None:
-    """Times every `next` on a Headrace loader."""
+    """Time every `next` of a Headrace loader."""
     loader: Any = module.Loader
     make = loader.__iter__
 
@@ -170,7 +167,7 @@ def patch_headrace(module: ModuleType, process: Process) -> None:
         if notes is None:
             notes = self.__dict__["_headrace_notes"] = dict.fromkeys(_COUNTS, 0)
             process.add_loader(_describe_headrace(self, notes))
-        return _iterate_timed(make(self), process, notes, self._counters)
+        return _iterate_timed(make(self), process, notes, self._producer.counters)
 
     loader.__iter__ = make_timed
 
@@ -193,18 +190,18 @@ def _iterate_timed(
                 process.leave(depth, kind, given)
             kind = WAIT
             yield batch
-            del batch  # memory is used again only when nobody holds it
+            del batch  # its memory is reused only when nobody holds it
     finally:
         process.end_loop(loop)
         batches.close()
 
 
 def _describe_headrace(loader: Any, notes: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    """What the record says of a loader. Holds its counters and not the loader, which may go when it is done."""
-    counters = loader._counters
+    """Return a function that describes a loader. It keeps the counters alive, not the loader."""
+    counters = loader._producer.counters
     facts = {
         "kind": "headrace Loader",
-        "workers": int(loader._threads),
+        "workers": int(loader._producer.threads),
         "batch_size": loader.batch_size,
         "source": str(getattr(loader.dataset, "path", "")) or None,
         "dataset": type(loader.dataset).__name__,
@@ -222,12 +219,12 @@ def _describe_headrace(loader: Any, notes: dict[str, Any]) -> Callable[[], dict[
 
 
 def _mark_workers(function: str) -> Patch:
-    """Make the function that workers run, found by its name, say what its process is."""
+    """Return a patch that marks processes which run the named function as workers."""
 
     def patch(module: ModuleType, process: Process) -> None:
         work = getattr(module, function)
 
-        @functools.wraps(work)  # processes that are spawned find it by its name
+        @functools.wraps(work)  # spawned processes find it by its name
         def work_marked(*args: Any, **named: Any) -> Any:
             process.mark_worker()
             return work(*args, **named)
@@ -241,6 +238,6 @@ _PATCHES: dict[str, Patch] = {
     "torch.utils.data.dataloader": patch_torch,
     "torch.utils.data._utils.worker": _mark_workers("_worker_loop"),
     "headrace.serve.loader": patch_headrace,
-    "headrace.run.workers": _mark_workers("_work"),
-    "headrace.run.process": _mark_workers("_produce"),
+    "headrace.work.worker_processes": _mark_workers("_work"),
+    "headrace.flow.in_process": _mark_workers("_produce"),
 }

@@ -1,4 +1,4 @@
-"""How the loop of a process spent its time, without gaps: each moment belongs to one kind."""
+"""How the loop of a process spent its time, without gaps: each moment has one kind."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _BINS = 400
 
 
 class Timeline:
-    """Seconds of each kind, in all and in bins of equal width, which doubles when there are too many.
+    """Seconds of each kind, in total and in bins; the width of bins doubles when there are too many.
 
-    Times are of the monotonic clock, which all processes of a machine share.
+    Times are from the monotonic clock, which all processes of a machine share.
     """
 
     def __init__(self, begin: float | None = None) -> None:
@@ -25,21 +25,21 @@ class Timeline:
         self._kind = STARTUP
 
     def mark(self, kind: str, now: float | None = None) -> None:
-        """What was going on ends now, and `kind` begins."""
+        """End the current kind and begin `kind`."""
         now = time.monotonic() if now is None else now
         self._spend(self._kind, self._last, now)
         self._last, self._kind = now, kind
 
     def rename(self, kind: str) -> None:
-        """What is going on turns out to be of another kind."""
+        """Change the current kind since its beginning."""
         self._kind = kind
 
     def close(self) -> None:
-        """Counts what is going on up to now."""
+        """Count the current kind up to now."""
         self.mark(self._kind)
 
     def snapshot(self) -> dict[str, object]:
-        """All of it so far, for another thread than the one that marks."""
+        """Return everything so far; safe to call from another thread than the one that marks."""
         totals, kind, last = dict(self.totals), self._kind, self._last
         totals[kind] += max(0.0, time.monotonic() - last)
         bins = [dict(found) for found in list(self.bins)]

@@ -1,1 +1,1 @@
-"""One self-contained HTML file from measured values: no network, vector charts, light, dark, phone and print."""
+"""`--html`: one self-contained HTML file with vector charts, for screens, phones and print."""

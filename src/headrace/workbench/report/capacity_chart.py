@@ -1,10 +1,11 @@
-"""What each stage can deliver, on a scale of powers of ten, against the line of what is needed."""
+"""The capacity of each stage on a logarithmic scale, with a line for the need."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
+from headrace.workbench.bench.dataset_bottleneck import ENOUGH, Capacity
 from headrace.workbench.report.svg import (
     Frame,
     draw_chart,
@@ -15,15 +16,14 @@ from headrace.workbench.report.svg import (
     format_number,
     format_short,
 )
-from headrace.workbench.verdict import ENOUGH, Capacity
 
 _ROW = 34
 
 
 def draw_capacities(
-    capacities: Sequence[Capacity], need: float | None, width: int, path: str
+    capacities: Sequence[Capacity], need: float | None, path: str, width: int
 ) -> str:
-    """A bar a stage with a whisker from its slowest to its fastest window."""
+    """Draw a bar per stage, with a whisker from its slowest to its fastest round."""
     left = 132 if width > 500 else 96
     height = 46 + _ROW * len(capacities) + 24
     frame = Frame(width, height, left=left, right=64, top=28, bottom=42)
@@ -45,7 +45,7 @@ def draw_capacities(
         parts.append(
             draw_text(x, frame.top - 13, f"need {format_number(need)}/s", "need-label", anchor)
         )
-    for row, capacity in enumerate(capacities):  # last, so that their halo clears the line
+    for row, capacity in enumerate(capacities):  # last, so that their halo is above the line
         parts.append(_draw_value(frame, row, capacity, place))
     return draw_chart(frame, parts, "capacity of each stage against the need")
 
@@ -84,7 +84,7 @@ def _draw_value(frame: Frame, row: int, capacity: Capacity, place: Callable[[flo
 
 
 def rate_kind(capacity: Capacity) -> str:
-    """The colour: too slow, tight, fine, or nothing to compare with."""
+    """Return the colour: too slow, tight, good, or plain without a need."""
     if capacity.headroom is None:
         return "plain"
     if capacity.headroom < 1:

@@ -1,4 +1,4 @@
-"""How many of something are how large."""
+"""Histograms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BINS = 24
 
 
 def draw_histogram(values: Sequence[float], unit: str, width: int) -> str:
-    """Bars over equal steps up to the largest value but for the last hundredth, which goes into the last bar."""
+    """Draw bars of equal width up to the 99th percentile; larger values count in the last bar."""
     data = np.asarray(values, float)
     ticks = choose_ticks(float(np.quantile(data, 0.99)) if len(data) else 1.0)
     top = ticks[-1]

@@ -1,4 +1,4 @@
-"""The page around the charts: verdict first, sections, the data as JSON, and the style of it all."""
+"""The HTML page around the charts: verdict, sections, and the data as JSON."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from headrace.workbench.bench.dataset_bottleneck import Finding
 from headrace.workbench.report.svg import WIDTHS
-from headrace.workbench.verdict import Finding
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a sentence on how to read it, and what is shown."""
+    """A heading, a sentence on how to read the section, and its HTML."""
 
     title: str
     lead: str
@@ -26,7 +26,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A report. `tone` colours the verdict: good, tight, bad or plain; `data` is what `--json` prints."""
+    """A report. `tone` colours the verdict: good, tight, bad or plain. `data` equals the output of `--json`."""
 
     title: str
     tone: str
@@ -38,13 +38,13 @@ class Page:
 
 
 def draw_both(draw: Callable[[int], str]) -> str:
-    """A chart at both widths; the style shows the one that fits."""
+    """Draw a chart at both widths; the style sheet shows the one that fits."""
     drawn = (f'<div class="chart {name}">{draw(width)}</div>' for name, width in WIDTHS.items())
     return "".join(drawn)
 
 
 def make_cell(text: str, path: str = "", value: float | None = None) -> str:
-    """A cell of a table; with a path, one that shows that number of the data."""
+    """Return a table cell; `path` and `value` say which number of the data it shows."""
     if not path:
         return f"<td>{escape(text)}</td>"
     return (
@@ -52,15 +52,21 @@ def make_cell(text: str, path: str = "", value: float | None = None) -> str:
     )
 
 
+def make_number_cells(path: str, thing: object, formats: dict[str, str]) -> list[str]:
+    """Return a cell for each named attribute, in the given format."""
+    values = {name: getattr(thing, name) for name in formats}
+    return [make_cell(f"{values[n]:{formats[n]}}", f"{path}.{n}", values[n]) for n in formats]
+
+
 def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells that `make_cell` made."""
+    """Return a table of cells from `make_cell`."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def render_page(page: Page) -> str:
-    """The HTML of a report: one file that needs nothing else."""
+    """Return the HTML of a report: one file without links to others."""
     findings = "".join(map(_render_finding, page.findings))
     sections = "".join(map(_render_section, page.sections))
     facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in page.facts)
@@ -91,12 +97,12 @@ def render_page(page: Page) -> str:
 
 
 def _keep_units(text: str) -> str:
-    """Escaped, with numbers kept on one line with their units."""
+    """Escape the text and keep numbers on one line with their units."""
     return escape(text).replace(" images/s", "&nbsp;images/s").replace(" ms", "&nbsp;ms")
 
 
 def _mark_code(text: str) -> str:
-    """Escaped, with what stands between backticks as code."""
+    """Escape the text and format what is between backticks as code."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
@@ -117,7 +123,7 @@ def _read(name: str) -> str:
 
 
 def write_report(path: Path, page: Page) -> None:
-    """Writes it at one stroke."""
+    """Write the report atomically."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.write_text(render_page(page), encoding="utf-8")
     fresh.replace(path)

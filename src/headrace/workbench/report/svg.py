@@ -1,4 +1,4 @@
-"""Vector graphics as text: a frame with axes, and marks that carry their value for hovering and for tests."""
+"""SVG as text: a frame with axes and a legend, and marks that carry their value."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTHS = {"wide": 800, "narrow": 340}
-"""Every chart is drawn twice, for screens and for phones, so that its letters are never scaled."""
+"""Every chart is drawn for screens and for phones, so that its text is never scaled."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The inside of a chart, between its margins, in pixels."""
+    """The area of a chart inside its margins, in pixels."""
 
     width: int
     height: int
@@ -38,7 +38,7 @@ class Frame:
 
 
 def draw_chart(frame: Frame, parts: Sequence[str], label: str) -> str:
-    """An SVG of its natural size; `label` is what a screen reader says."""
+    """Return an SVG of its natural size; `label` is for screen readers."""
     return (
         f'<svg role="img" aria-label="{escape(label)}" width="{frame.width}" height="{frame.height}" '
         f'viewBox="0 0 {frame.width} {frame.height}">{"".join(parts)}</svg>'
@@ -61,13 +61,13 @@ def draw_rect(x: float, y: float, width: float, height: float, kind: str) -> str
 
 
 def draw_mark(inside: str, tip: str, path: str = "", value: float | None = None) -> str:
-    """Marks with a tip, shown on hovering and focus. `path` and `value` say which number of the data it shows."""
+    """Return a mark with a tooltip. `path` and `value` say which number of the data it shows."""
     where = f' data-path="{escape(path)}" data-value="{value!r}"' if path else ""
     return f'<g class="mark" tabindex="0" data-tip="{escape(tip)}"{where}>{inside}</g>'
 
 
 def choose_ticks(top: float, count: int = 5) -> list[float]:
-    """Round numbers from 0 to at least `top`."""
+    """Return round numbers from 0 to at least `top`."""
     if top <= 0:
         return [0.0, 1.0]
     raw = top / count
@@ -77,14 +77,14 @@ def choose_ticks(top: float, count: int = 5) -> list[float]:
 
 
 def format_number(value: float) -> str:
-    """`12,300`, `1.5`, `0.25`: as few digits as tell the ticks apart."""
+    """Return `12,300`, `1.5` or `0.25`: as few digits as tell ticks apart."""
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:,.3g}"
 
 
 def format_short(value: float) -> str:
-    """`12k`, `1.5M` where there is little room."""
+    """Return `12k` or `1.5M`."""
     for limit, letter in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
             return f"{value / limit:g}{letter}"
@@ -92,7 +92,7 @@ def format_short(value: float) -> str:
 
 
 def draw_y_axis(frame: Frame, ticks: Sequence[float], unit: str) -> list[str]:
-    """Lines across with numbers at the left, and the unit above them."""
+    """Draw grid lines with numbers at the left, and the unit above them."""
     top = ticks[-1]
     parts = []
     for tick in ticks:
@@ -104,11 +104,24 @@ def draw_y_axis(frame: Frame, ticks: Sequence[float], unit: str) -> list[str]:
 
 
 def draw_x_axis(frame: Frame, ticks: Sequence[tuple[float, str]], unit: str) -> list[str]:
-    """Numbers below, at parts of the width, and the unit under their middle."""
+    """Draw numbers below, at fractions of the width, and the unit under their middle."""
     base = frame.height - frame.bottom
     parts = [draw_line(frame.left, base, frame.width - frame.right, base, "axis")]
     for part, label in ticks:
         parts.append(draw_line(frame.x(part), base, frame.x(part), base + 4, "axis"))
         parts.append(draw_text(frame.x(part), base + 17, label, "tick", "middle"))
     parts.append(draw_text(frame.x(0.5), base + 34, unit, "unit", "middle"))
+    return parts
+
+
+def draw_legend(names: Sequence[str], width: int, kind: str) -> list[str]:
+    """Draw coloured squares with their names, in as many rows as they need."""
+    parts, x, y = [], 4.0, 14.0
+    for number, name in enumerate(names):
+        room = 36 + 7.2 * len(name)
+        if x + room > width:
+            x, y = 4.0, y + 18
+        parts.append(draw_rect(x, y - 10, 12, 12, f"{kind}-{number}"))
+        parts.append(draw_text(x + 17, y, name, "label"))
+        x += room
     return parts

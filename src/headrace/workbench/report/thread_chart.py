@@ -1,58 +1,44 @@
-"""Throughput over the number of threads: a line a stage, with the range of its windows."""
+"""Throughput over the number of threads: a line per stage, with the range of its rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.workbench.numbers import Bench, Stage
+from headrace.workbench.bench.results import Bench, Stage
 from headrace.workbench.report.svg import (
     Frame,
     choose_ticks,
     draw_chart,
+    draw_legend,
     draw_line,
     draw_mark,
-    draw_text,
     draw_x_axis,
     draw_y_axis,
 )
 
 
 def draw_threads(bench: Bench, names: Sequence[str], width: int) -> str:
-    """Lines of the named stages, in their order; the legend stands above."""
+    """Draw a line for each named stage, with a legend above."""
     lines = {name: found for name in names if (found := bench.named(name))}
-    most = max((s.threads for found in lines.values() for s in found), default=1)
-    top = max((s.rate.high for found in lines.values() for s in found), default=1.0)
-    rows = len(lines) if width < 500 else 1
+    stages = [stage for found in lines.values() for stage in found]
+    counts = sorted({stage.threads for stage in stages})
+    most = max(counts, default=1)
+    top = max((stage.rate.high for stage in stages), default=1.0)
+    rows = 2 if width < 500 else 1
     frame = Frame(width, 250 + 18 * rows, left=62, top=34 + 18 * rows)
     ticks = choose_ticks(top)
     parts = [
         *draw_y_axis(frame, ticks, "images/s"),
-        *draw_x_axis(frame, [(_place(t, most), f"{t}") for t in _counts(lines)], "threads"),
-        *_draw_legend(list(lines), width),
+        *draw_x_axis(frame, [(_place(t, most), f"{t}") for t in counts], "threads"),
+        *draw_legend(list(lines), width, "dot series"),
     ]
-    for number, (name, stages) in enumerate(lines.items()):
-        parts += _draw_stage(frame, bench, name, stages, (number, most, ticks[-1]))
+    for number, (name, found) in enumerate(lines.items()):
+        parts += _draw_stage(frame, bench, name, found, (number, most, ticks[-1]))
     return draw_chart(frame, parts, "throughput over the number of threads")
-
-
-def _counts(lines: dict[str, list[Stage]]) -> list[int]:
-    return sorted({stage.threads for found in lines.values() for stage in found})
 
 
 def _place(threads: int, most: int) -> float:
     return 0.06 + 0.88 * (threads - 1) / max(most - 1, 1)
-
-
-def _draw_legend(names: list[str], width: int) -> list[str]:
-    parts, x, y = [], 4.0, 14.0
-    for number, name in enumerate(names):
-        parts.append(draw_line(x, y - 4, x + 18, y - 4, f"line series-{number}"))
-        parts.append(draw_text(x + 24, y, name, "label"))
-        if width < 500:
-            y += 18
-        else:
-            x += 46 + 7.2 * len(name)
-    return parts
 
 
 def _draw_stage(
@@ -68,7 +54,7 @@ def _draw_stage(
         dot = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="dot series-{number}"/>'
         tip = (
             f"{name}, {stage.threads} threads: {stage.rate.median:,.0f} images/s "
-            f"({stage.rate.low:,.0f} to {stage.rate.high:,.0f}), {stage.cpu_ms:.2f} ms of CPU an image"
+            f"({stage.rate.low:,.0f} to {stage.rate.high:,.0f}), {stage.cpu_ms:.2f} ms of CPU per image"
         )
         path = f"bench.stages.{bench.stages.index(stage)}.rate.median"
         parts.append(draw_mark(whisker + dot, tip, path, stage.rate.median))

@@ -1,4 +1,4 @@
-"""How the loop spent its time: bars of waiting and computing along the run, and shares of a whole as one bar."""
+"""How the loop spent its time: over time, and in total."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from headrace.workbench.report.svg import (
     Frame,
     choose_ticks,
     draw_chart,
+    draw_legend,
     draw_mark,
     draw_rect,
     draw_text,
@@ -21,7 +22,7 @@ _COLUMNS = {800: 200, 340: 85}
 def draw_timeline(
     bins: Sequence[Mapping[str, float]], seconds: float, kinds: Sequence[str], width: int
 ) -> str:
-    """Every column is a piece of the run; its colours are what the loop did in it, from the bottom up."""
+    """Draw a column per time slice; its colours show what the loop did."""
     columns = _merge(bins, _COLUMNS.get(width, 200))
     step = seconds * max(1, -(-len(bins) // _COLUMNS.get(width, 200)))
     rows = 1 if width > 500 else 3
@@ -29,7 +30,7 @@ def draw_timeline(
     total = max(step * len(columns), 1e-9)
     ticks = [t for t in choose_ticks(total, 6 if width > 500 else 4) if t <= total * 1.001]
     parts = [
-        *draw_legend(kinds, width),
+        *draw_legend(kinds, width, "span"),
         draw_text(frame.left - 8, frame.y(1) + 4, "100 %", "tick", "end"),
         draw_text(frame.left - 8, frame.y(0.5) + 4, "50 %", "tick", "end"),
         draw_text(frame.left - 8, frame.y(0) + 4, "0", "tick", "end"),
@@ -61,38 +62,23 @@ def _draw_column(
     number, count, step = place
     x, end = frame.x(number / count), frame.x((number + 1) / count)
     base, drawn, said = 0.0, [], []
-    for place_of_kind, kind in enumerate(kinds):
+    for colour, kind in enumerate(kinds):
         share = column.get(kind, 0.0) / step
         if share <= 0:
             continue
         top = min(base + share, 1.0)
-        rect = draw_rect(
-            x, frame.y(top), end - x + 0.3, frame.y(base) - frame.y(top), f"span-{place_of_kind}"
-        )
-        drawn.append(rect)
+        height = frame.y(base) - frame.y(top)
+        drawn.append(draw_rect(x, frame.y(top), end - x + 0.3, height, f"span-{colour}"))
         said.append(f"{kind} {share:.0%}")
         base = top
     tip = f"{number * step:.2f} to {(number + 1) * step:.2f} s: {', '.join(said) or 'nothing'}"
     return draw_mark("".join(drawn), tip)
 
 
-def draw_legend(kinds: Sequence[str], width: int) -> list[str]:
-    """Coloured squares with their names, in as many rows as they need."""
-    parts, x, y = [], 4.0, 14.0
-    for number, kind in enumerate(kinds):
-        room = 36 + 7.2 * len(kind)
-        if x + room > width:
-            x, y = 4.0, y + 18
-        parts.append(draw_rect(x, y - 10, 12, 12, f"span-{number}"))
-        parts.append(draw_text(x + 17, y, kind, "label"))
-        x += room
-    return parts
-
-
 def draw_shares(
     shares: Mapping[str, float], unit: str, width: int, path: str, coloured: bool = True
 ) -> str:
-    """Parts of a whole as rows: name, bar and number; coloured like the timeline, or all alike."""
+    """Draw parts of a whole as rows of name, bar and number, coloured like the timeline or all alike."""
     row, left = 26, 124 if width > 500 else 112
     frame = Frame(width, 12 + row * max(len(shares), 1), left=left, right=88, top=4, bottom=8)
     total = max(sum(shares.values()), 1e-9)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from headrace.workbench.probe.timeline import BETWEEN, COMPUTE, FIRST, STARTUP, WAIT
-from headrace.workbench.report.page import Page, Section, draw_both, make_cell, make_table
+from headrace.workbench.report.page import (
+    Page,
+    Section,
+    draw_both,
+    make_cell,
+    make_number_cells,
+    make_table,
+)
 from headrace.workbench.report.timeline_chart import draw_shares, draw_timeline
-from headrace.workbench.watch.record import Watched
-from headrace.workbench.watch.verdict import DATA_BOUND, Judgement, Limit
+from headrace.workbench.watch.program_bottleneck import DATA_BOUND, Judgement, Limit
+from headrace.workbench.watch.watched_program import Watched
 
 _ORDER = (WAIT, COMPUTE, FIRST, BETWEEN, STARTUP)
 
 
 def watch_page(watched: Watched, judgement: Judgement) -> Page:
-    """The page of a watched program."""
+    """Return the page of a watched program."""
     sections = [_show_timeline(watched), _show_spans(watched)]
     if watched.work:
         sections.append(_show_work(watched))
@@ -47,14 +54,14 @@ def _show_timeline(watched: Watched) -> Section:
     def draw(width: int) -> str:
         return draw_timeline(watched.bins, watched.bin_seconds, _ORDER, width)
 
-    lead = "What the training loop did, from its start to its end: orange is waiting for data."
+    lead = "What the training loop did, from start to end; orange is waiting for data."
     return Section("Timeline", lead, draw_both(draw))
 
 
 def _show_spans(watched: Watched) -> Section:
     spans = {kind: watched.spans[kind] for kind in _ORDER}
     body = draw_both(lambda width: draw_shares(spans, "s", width, "watched.spans"))
-    lead = f"{watched.wall:,.2f} s in all; {watched.attributed:.1%} of it has a name here."
+    lead = f"{watched.wall:,.2f} s in total; {watched.attributed:.1%} of it is accounted for."
     return Section("Where the wall time went", lead, body)
 
 
@@ -71,35 +78,27 @@ def _show_work(watched: Watched) -> Section:
 
 
 def _show_loaders(watched: Watched) -> Section:
-    rows = []
-    for number, loader in enumerate(watched.loaders):
-        path = f"watched.loaders.{number}"
-        rows.append(
-            [
-                make_cell(loader.kind),
-                make_cell(loader.dataset),
-                make_cell(f"{loader.workers}", f"{path}.workers", loader.workers),
-                make_cell(f"{loader.batch_size:,}", f"{path}.batch_size", loader.batch_size),
-                make_cell(f"{loader.batches:,}", f"{path}.batches", loader.batches),
-            ]
-        )
+    formats = {"workers": "", "batch_size": ",", "batches": ","}
+    rows = [
+        [
+            make_cell(loader.kind),
+            make_cell(loader.dataset),
+            *make_number_cells(f"watched.loaders.{number}", loader, formats),
+        ]
+        for number, loader in enumerate(watched.loaders)
+    ]
     header = ("loader", "data", "workers", "batch size", "batches")
-    lead = "Those that gave batches; workers are threads in a Headrace loader."
+    lead = "Loaders that gave batches; the workers of a Headrace loader are threads."
     return Section("Loaders", lead, make_table(header, rows))
 
 
 def _show_ranks(watched: Watched) -> Section:
-    rows = []
-    for number, rank in enumerate(watched.ranks):
-        path = f"watched.ranks.{number}"
-        cells = [make_cell(f"{rank.rank}", f"{path}.rank", rank.rank)]
-        for name in ("starting", "waiting", "computing"):
-            seconds = getattr(rank, name)
-            cells.append(make_cell(f"{seconds:,.2f}", f"{path}.{name}", seconds))
-        for name in ("workers", "batches"):
-            count = getattr(rank, name)
-            cells.append(make_cell(f"{count:,}", f"{path}.{name}", count))
-        rows.append(cells)
+    seconds = dict.fromkeys(("starting", "waiting", "computing"), ",.2f")
+    formats = {"rank": "", **seconds, "workers": ",", "batches": ","}
+    rows = [
+        make_number_cells(f"watched.ranks.{number}", rank, formats)
+        for number, rank in enumerate(watched.ranks)
+    ]
     header = ("rank", "first batches, s", "waiting, s", "computing, s", "workers", "batches")
     lead = f"All ranks; the charts above show rank {watched.rank}, which waited the longest."
     return Section("Ranks", lead, make_table(header, rows))
@@ -112,7 +111,7 @@ def _list_facts(watched: Watched) -> list[tuple[str, str]]:
         ("command", watched.command),
         ("exit code", f"{watched.exit_code}"),
         ("processes", f"up to {system.most_processes}, {watched.loops} with a loop"),
-        ("CPU", f"{used}, and {watched.cores_missed:.2f} more waited for"),
+        ("CPU", f"{used}; threads waited for {watched.cores_missed:.2f} more"),
         ("I/O wait", f"{system.io_wait:.1%} of all cores"),
         ("memory", f"{system.peak_bytes / gib:.2f} of {system.memory_bytes / gib:.1f} GiB"),
         ("watching", f"{watched.cost:.2%} of the CPU time"),

@@ -1,1 +1,1 @@
-"""`headrace doctor -- command`: runs a program of the user's unchanged, and says what its loop waited for."""
+"""`headrace doctor -- command`: runs a program unchanged and finds what its loop waits for."""

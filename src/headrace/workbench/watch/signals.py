@@ -1,99 +1,62 @@
-"""Signals that would end the doctor, for the program that it watches."""
+"""Passes signals on to the program that the doctor watches."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-_PASSED = (
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
-_ARRIVES = 0.5
-"""Seconds in which a signal for all of a group has surely reached each."""
+_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
+_USER = (signal.SIGUSR1, signal.SIGUSR2)
+_PASSED = (*_KEYBOARD, *_USER, signal.SIGTERM, signal.SIGHUP)
 
 
-class Running(list[subprocess.Popen[bytes]]):
-    """Processes that run. `interrupted`: they were sent a signal that is meant to end them."""
+@dataclass
+class Relay:
+    """Passes signals to `program` once there is one. `interrupted`: one of them was meant to end it."""
 
-    interrupted = False
+    program: subprocess.Popen[bytes] | None = None
+    interrupted: bool = False
+
+    def pass_on(self, number: int, _: object) -> None:
+        if self.program is None:
+            sys.exit(128 + number)
+        self.interrupted |= number not in _USER
+        if not (number in _KEYBOARD and _is_foreground()):
+            self.program.send_signal(number)
+
+
+def _is_foreground() -> bool:
+    """Return whether we are in the foreground of a terminal: its Ctrl-C reaches the program directly."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 @contextmanager
-def pass_signals() -> Iterator[Running]:
-    """The processes in the list get the signals that would end us, and decide what they mean.
+def pass_signals() -> Iterator[Relay]:
+    """Pass signals that would end us to the program, which decides what they mean.
 
-    Once: Ctrl-C, and whatever else is sent to the group of processes that we are in, reaches them as it is.
-    What is ignored, as nohup does, stays so.
+    Signals that are ignored, as with nohup, stay ignored.
     """
-    running = Running()
-    arrived: deque[int] = deque()
-    twin = _Twin()
-
-    def pass_on(number: int, _: object) -> None:
-        if not running:
-            sys.exit(128 + number)
-        running.interrupted |= number not in (signal.SIGUSR1, signal.SIGUSR2)
-        arrived.append(number)
-        if len(arrived) > 1:
-            return  # the call that is at work takes it in its turn
-        while arrived:
-            if not twin.was_sent(arrived[0]):
-                for process in running:
-                    process.send_signal(arrived[0])
-            arrived.popleft()
-
+    relay = Relay()
     before = {}
     try:
         for number in _PASSED:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, pass_on)
-        yield running
+                before[number] = signal.signal(number, relay.pass_on)
+        yield relay
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        twin.end()
-
-
-class _Twin:
-    """A process of our group that does nothing: what ends it was sent to the group, and not to us alone."""
-
-    def __init__(self) -> None:
-        self._process = self._start()
-        self._ended_by: list[int] = []  # signals that came while it was asked for others
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"],
-            stdin=subprocess.PIPE,  # ends with us, however we end
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def was_sent(self, number: int) -> bool:
-        """Whether this signal, which we have just got, ended it; then another takes its place."""
-        if number in self._ended_by:
-            self._ended_by.remove(number)
-            return True
-        try:
-            code = self._process.wait(_ARRIVES)
-        except subprocess.TimeoutExpired:
-            return False
-        self.end()
-        self._process = self._start()
-        if code == -number:
-            return True
-        self._ended_by.append(-code)
-        return False
-
-    def end(self) -> None:
-        with self._process:  # closes its stdin and waits
-            self._process.kill()

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from headrace.run.seeding import item_rng
+from headrace.work.seeding import item_rng
 
 Image: TypeAlias = npt.NDArray[Any]
 Apply: TypeAlias = Callable[[Image], Image]
@@ -21,7 +21,7 @@ _own = np.random.default_rng()
 
 
 def get_rng() -> np.random.Generator:
-    """The generator of the item in work, or one of this process outside a flow."""
+    """Return the generator of the current item, or one of this process outside a flow."""
     try:
         return item_rng()
     except RuntimeError:
@@ -61,19 +61,19 @@ class ImageAugmentor:
         self.reset_state()
 
     def _init(self, params: Mapping[str, Any]) -> None:
-        """For `self._init(locals())`: the arguments of the constructor become attributes."""
+        """Turn the arguments of a constructor into attributes, for `self._init(locals())`."""
         keep_params(self, params)
 
     def reset_state(self) -> None:
-        """Nothing: the generator is that of the item in work."""
+        """Do nothing: the generator belongs to the current item."""
 
     @property
     def rng(self) -> np.random.RandomState:
-        """The generator of the item in work, as the RandomState that tensorpack has."""
+        """The generator of the current item, as the RandomState that tensorpack has."""
         return np.random.RandomState(get_rng().bit_generator)
 
     def _rand_range(self, low: float = 1.0, high: float | None = None, size: Any = ()) -> Any:
-        """Uniform float32 between `low` and `high`, or 0 and `low`."""
+        """Draw a uniform float32 between `low` and `high`, or 0 and `low`."""
         low, high = (0, low) if high is None else (low, high)
         return np.asarray(self.rng.uniform(low, high, size), "float32")[()]
 
@@ -96,12 +96,12 @@ class ImageAugmentor:
         return self.get_transform(image).apply_image(image)
 
     def augment_return_params(self, image: Image) -> tuple[Image, Transform]:
-        """Draw and apply; the choices as well."""
+        """Draw and apply; return the choices as well."""
         transform = self.get_transform(image)
         return transform.apply_image(image), transform
 
     def augment_with_params(self, image: Image, transform: Transform) -> Image:
-        """Apply choices that were made."""
+        """Apply choices that were drawn before."""
         return transform.apply_image(image)
 
 
@@ -142,7 +142,7 @@ class AugmentorList(ImageAugmentor):
 
 @dataclass
 class Identity(ImageAugmentor):
-    """Nothing."""
+    """Return the image unchanged."""
 
     def draw(self, image: Image) -> Apply:
         return lambda same: same

@@ -18,7 +18,7 @@ except ImportError as error:
 
 
 def finish(image: Image, dtype: np.dtype[Any], clip: bool) -> Image:
-    """Back to the dtype that came in, within 0 and 255 if asked or if it is uint8."""
+    """Convert back to the input's dtype, clipped to 0..255 if asked or if it is uint8."""
     return (np.clip(image, 0, 255) if clip or dtype == np.uint8 else image).astype(dtype)
 
 
@@ -70,7 +70,7 @@ class Contrast(ImageAugmentor):
 
 @dataclass
 class Saturation(ImageAugmentor):
-    """Towards or away from grey by up to `alpha`."""
+    """Blend towards or away from grey by up to `alpha`."""
 
     alpha: float = 0.4
     rgb: bool = True
@@ -86,7 +86,7 @@ class Saturation(ImageAugmentor):
 
 
 def to_grey(image: Image, rgb: bool) -> Image:
-    """One channel, by OpenCV's weights."""
+    """Return one channel, by OpenCV's weights."""
     grey: Image = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY if rgb else cv2.COLOR_BGR2GRAY)
     return grey
 
@@ -110,7 +110,7 @@ class Lighting(ImageAugmentor):
 
 @dataclass
 class ToUint8(ImageAugmentor):
-    """Clip to 0 to 255 and convert."""
+    """Clip to 0..255 and convert to uint8."""
 
     def draw(self, image: Image) -> Apply:
         return lambda other: np.clip(other, 0, 255).astype(np.uint8)
@@ -118,7 +118,7 @@ class ToUint8(ImageAugmentor):
 
 @dataclass
 class ToFloat32(ImageAugmentor):
-    """Convert."""
+    """Convert to float32."""
 
     def draw(self, image: Image) -> Apply:
         return lambda other: other.astype(np.float32)

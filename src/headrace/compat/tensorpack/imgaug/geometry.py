@@ -26,25 +26,25 @@ except ImportError as error:
 
 
 def resize(image: Image, height: int, width: int, interp: int) -> Image:
-    """OpenCV's resize, which drops a last axis of one: that is put back."""
+    """Resize with OpenCV, and restore a last axis of length one, which OpenCV drops."""
     out = cv2.resize(image, (width, height), interpolation=interp)
     return out[:, :, np.newaxis] if image.ndim == 3 and out.ndim == 2 else out
 
 
 def crop(image: Image, top: int, left: int, height: int, width: int) -> Image:
-    """A view of a rectangle that must lie inside the image."""
+    """Return a view of a rectangle that must lie inside the image."""
     if top < 0 or left < 0 or top + height > image.shape[0] or left + width > image.shape[1]:
         raise ValueError(f"a crop of {height}x{width} does not fit {image.shape[:2]}")
     return image[top : top + height, left : left + width]
 
 
 def crop_box(box: tuple[int, int, int, int], image: Image) -> Image:
-    """`crop` with the rectangle first."""
+    """Call `crop` with the rectangle first."""
     return crop(image, *box)
 
 
 def as_shape(shape: int | Sequence[int]) -> tuple[int, int]:
-    """(height, width); one number is a square."""
+    """Return (height, width); one number means a square."""
     if isinstance(shape, (int, np.integer)):
         return int(shape), int(shape)
     return shape[0], shape[1]
@@ -52,7 +52,7 @@ def as_shape(shape: int | Sequence[int]) -> tuple[int, int]:
 
 @dataclass
 class Resize(ImageAugmentor):
-    """To a (height, width)."""
+    """Resize to (height, width)."""
 
     shape: int | Sequence[int]
     interp: int = cv2.INTER_LINEAR
@@ -64,7 +64,7 @@ class Resize(ImageAugmentor):
 
 @dataclass
 class ResizeShortestEdge(ImageAugmentor):
-    """Until the shorter edge has `size`, keeping the aspect ratio."""
+    """Resize the shorter edge to `size`, keeping the aspect ratio."""
 
     size: int
     interp: int = cv2.INTER_LINEAR
@@ -80,7 +80,7 @@ class ResizeShortestEdge(ImageAugmentor):
 
 @dataclass
 class CenterCrop(ImageAugmentor):
-    """The middle."""
+    """Crop the centre."""
 
     crop_shape: int | Sequence[int]
 
@@ -93,7 +93,7 @@ class CenterCrop(ImageAugmentor):
 
 @dataclass
 class RandomCrop(ImageAugmentor):
-    """A rectangle anywhere."""
+    """Crop a rectangle at a random position."""
 
     crop_shape: int | Sequence[int]
 

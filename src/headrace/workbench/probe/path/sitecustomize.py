@@ -1,6 +1,6 @@
-"""Python runs this at its start when this folder is on PYTHONPATH: it starts the probe, then the user's own sitecustomize.
+"""Python imports this at startup if its folder is on PYTHONPATH: it starts the probe, then the user's sitecustomize.
 
-Nothing here may fail or be seen: the user's program comes first.
+It must not fail or be noticed by the user's program.
 """
 
 import importlib
@@ -25,7 +25,7 @@ def _start_probe() -> None:
 
 
 def _run_shadowed() -> None:
-    """The sitecustomize that would have run without ours."""
+    """Import the sitecustomize that ours shadows."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     ours = sys.modules.pop("sitecustomize", None)
@@ -39,6 +39,6 @@ def _run_shadowed() -> None:
 if "HEADRACE_PROBE" in os.environ:
     try:
         _start_probe()
-    except Exception as error:  # noqa: BLE001 - a program that runs unwatched is better than one that does not
+    except Exception as error:  # noqa: BLE001 - an unwatched program is better than a failed one
         print(f"headrace doctor: cannot watch this process: {error!r}", file=sys.stderr)
     _run_shadowed()

@@ -1,0 +1,64 @@
+// The routines that depend on the CPU's instructions: one table per target, chosen once. All tables
+// are compiled from the same sources (kernels/) and give the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headrace {
+
+enum class Status : int32_t;
+struct Bytes;
+struct McuLayout;
+struct Planar;
+struct RowPair;
+struct Span;
+struct Unstuffed;
+class ColumnPass;
+
+using ColumnKernel = void (*)(ColumnPass&, const Planar& in, const Planar& out);
+
+struct Kernels {
+  // Decodes all spans of unstuffed `data`; kSpanPadding readable bytes follow each of them. Returns
+  // corrupt for an impossible code, truncated for a span that is too short.
+  Status (*decode_spans)(const McuLayout& layout, const uint8_t* data, Span* spans, int count);
+  // Copies entropy-coded data up to the next marker or the end. `out` has room for all of `data`,
+  // and may be overwritten beyond what the result says.
+  Unstuffed (*unstuff)(Bytes data, uint8_t* out);
+
+  // Dequantisation and inverse DCT of two blocks of 64 row-major coefficients, which it clears, to
+  // 8 rows of 16 samples.
+  void (*inverse_dct)(int16_t* left, int16_t* right, const int16_t* quant, uint8_t* out,
+                      size_t stride);
+  // Triangle filters: in[-1..n] -> out[0..2n); a row and its neighbour above (bias 1) or below
+  // (bias 2) -> out[0..n); both -> out[0..2n). They read and write up to kRowPadding beyond.
+  void (*upsample_h2)(const uint8_t* in, uint8_t* out, int n);
+  void (*upsample_v2)(const uint8_t* near, const uint8_t* far, uint8_t* out, int n, int bias);
+  void (*upsample_h2v2)(const uint8_t* near, const uint8_t* far, uint8_t* out, int n);
+  // YCbCr to RGB. Reads n samples and up to kRowPadding beyond; writes lines that begin every
+  // `line` bytes of `out`, up to the next multiple of kLineUnit.
+  void (*convert_ycc)(const uint8_t* const in[3], uint8_t* out, size_t line, int n);
+
+  // Horizontal pass of a resize, by [loads - 1][pairs - 1], and for all other taps.
+  ColumnKernel columns_near[2][3], columns_far;
+  // Vertical pass, by the number of pairs; the first for any number. `bytes` is at least kLineUnit.
+  void (*rows[4])(const RowPair* support, int32_t pairs, uint8_t* out, size_t bytes);
+
+  void (*blend)(uint8_t* bytes, const uint8_t* from, size_t size, float factor);
+  void (*make_grey)(const uint8_t* pixels, size_t count, uint8_t* grey);
+  void (*interleave)(const Planar& from, uint8_t* out, size_t stride);
+  void (*deinterleave)(const uint8_t* in, size_t stride, const Planar& to);
+  uint32_t (*update_crc32c)(uint32_t crc, const uint8_t* data, size_t size);
+};
+
+// The fastest kernels for this CPU.
+const Kernels& kernels();
+
+// For tests: chooses the portable kernels even where the fast ones would run.
+void force_portable(bool portable);
+
+// The tables that they choose from: portable kernels run on every CPU of the architecture, fast
+// ones need AVX2, BMI and BMI2 on x86-64, the CRC instructions on aarch64.
+extern const Kernels kPortableKernels, kFastKernels;
+
+}  // namespace headrace

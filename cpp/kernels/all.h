@@ -1,0 +1,35 @@
+// Defines HEADRACE_KERNELS, the table of all kernels, for the target of the file that includes
+// this: kernels_portable.cpp or kernels_fast.cpp.
+#pragma once
+
+#include "../kernels.h"
+#include "color.h"
+#include "crc32c.h"
+#include "entropy.h"
+#include "idct.h"
+#include "interleave.h"
+#include "resize.h"
+#include "upsample.h"
+#include "ycc.h"
+
+namespace headrace {
+
+const Kernels HEADRACE_KERNELS = {
+    decode_spans,
+    unstuff,
+    inverse_dct,
+    upsample_h2,
+    upsample_v2,
+    upsample_h2v2,
+    convert_ycc,
+    {{columns_near<1, 1>, columns_near<1, 2>, columns_near<1, 3>},
+     {columns_near<2, 1>, columns_near<2, 2>, columns_near<2, 3>}},
+    columns_far,
+    {resample_rows<0>, resample_rows<1>, resample_rows<2>, resample_rows<3>},
+    blend,
+    make_grey,
+    interleave,
+    deinterleave,
+    update_crc32c};
+
+}  // namespace headrace

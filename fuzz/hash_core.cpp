@@ -1,0 +1,218 @@
+// Prints a hash of everything that the kernels compute from fixed inputs. The hashes must not
+// depend on the CPU, the compiler or the kernels chosen: a test compares them across targets.
+// Usage: hash_core CORPUS [portable]
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "../cpp/color.h"
+#include "../cpp/crc32c.h"
+#include "../cpp/interleave.h"
+#include "../cpp/jpeg.h"
+#include "../cpp/kernels.h"
+#include "../cpp/output_elements.h"
+#include "../cpp/resize.h"
+
+namespace {
+
+using namespace headrace;
+using Input = std::vector<uint8_t>;
+
+// FNV-1a, 64 bits.
+class Hash {
+ public:
+  void add(const void* data, size_t size) {
+    for (size_t i = 0; i < size; ++i)
+      state_ = (state_ ^ static_cast<const uint8_t*>(data)[i]) * 0x100000001B3;
+  }
+  void add(const Input& bytes) { add(bytes.data(), bytes.size()); }
+  void print(const std::string& name) const {
+    std::printf("%s %016llx\n", name.c_str(), static_cast<unsigned long long>(state_));
+  }
+
+ private:
+  uint64_t state_ = 0xCBF29CE484222325;
+};
+
+uint32_t random_state = 1;
+
+uint32_t draw(uint32_t limit) {
+  random_state = random_state * 1664525 + 1013904223;
+  return uint32_t(uint64_t(random_state) * limit >> 32);
+}
+
+// Noise, or only black and white, which drives sums to their limits.
+Input draw_bytes(size_t size, bool extreme = false) {
+  Input bytes(size);
+  for (uint8_t& byte : bytes) byte = uint8_t(extreme ? 255 * draw(2) : draw(256));
+  return bytes;
+}
+
+void hash_decoded(const Input& jpeg, Box box, const Input& seek, Hash& hash) {
+  static JpegDecoder decoder;
+  Status status = decoder.open({jpeg.data(), jpeg.size()});
+  if (status == Status::ok) {
+    if (box.width == 0) box = {0, 0, decoder.width(), decoder.height()};
+    Buffer<uint8_t> memory;
+    const auto planar = Planar::reserve(memory, box.width, box.height, decoder.channels());
+    status = decoder.decode(box, {seek.data(), seek.size()}, planar);
+    Input out(size_t(box.width) * size_t(box.height) * 3);
+    if (status == Status::ok) interleave(planar, out.data(), size_t(box.width) * 3);
+    hash.add(out);
+  }
+  hash.add(&status, sizeof status);
+}
+
+// The same picture with 16-bit quantisation tables, whose products wrap and saturate.
+Input make_extreme(Input jpeg, uint32_t limit) {
+  const uint8_t scan[] = {0xFF, 0xDA};
+  Input tables;
+  for (uint8_t slot = 0; slot < 4; ++slot) {
+    const uint8_t head[] = {0xFF, 0xDB, 0, 131, uint8_t(0x10 | slot)};
+    tables.insert(tables.end(), std::begin(head), std::end(head));
+    for (int i = 0; i < 64; ++i) {
+      const uint32_t factor = 1 + draw(limit);
+      tables.push_back(uint8_t(factor >> 8));
+      tables.push_back(uint8_t(factor));
+    }
+  }
+  const auto at = std::search(jpeg.begin(), jpeg.end(), std::begin(scan), std::end(scan));
+  jpeg.insert(at, tables.begin(), tables.end());
+  return jpeg;
+}
+
+void hash_jpeg(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  Input jpeg{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const size_t table = size_t(jpeg[4] | jpeg[5] << 8);  // framed as fuzz_jpeg.cpp reads it
+  jpeg.erase(jpeg.begin(), jpeg.begin() + 6 + long(table));
+  Hash hash;
+  Input seek;
+  const Status status = build_seek({jpeg.data(), jpeg.size()}, seek);
+  hash.add(&status, sizeof status);
+  hash.add(seek);
+  for (const Input& used : {Input(), seek}) {
+    hash_decoded(jpeg, {0, 0, 0, 0}, used, hash);
+    for (const Box box : {Box{0, 0, 1, 1}, Box{3, 5, 9, 7}, Box{11, 2, 6, 10}, Box{5, 9, 12, 3}})
+      hash_decoded(jpeg, box, used, hash);
+  }
+  for (const uint32_t limit : {255u, 1000u, 9000u, 65535u})
+    hash_decoded(make_extreme(jpeg, limit), {0, 0, 0, 0}, {}, hash);
+  hash.print("jpeg-" + path.filename().string());
+}
+
+Input resize(const Input& pixels, Extent in, Extent out, Range columns, Range rows, Filter filter,
+             bool flip, bool planar) {
+  static Resizer resizer;
+  static Buffer<uint8_t> memory;
+  Input result(size_t(columns.size()) * size_t(rows.size()) * 3);
+  const Box box = resizer.prepare(in, out, columns, rows, filter, flip);
+  const size_t stride = size_t(in.width) * 3;
+  const uint8_t* rgb = pixels.data() + size_t(box.top) * stride + size_t(box.left) * 3;
+  Source source{{nullptr, box.width, box.height, 3}, rgb, stride};
+  if (planar) {
+    source = {Planar::reserve(memory, box.width, box.height, 3)};
+    deinterleave(rgb, stride, source.planar);
+  }
+  resizer.resize(source, result.data(), size_t(columns.size()) * 3);
+  return result;
+}
+
+void hash_resizes() {
+  const Extent sizes[] = {{1, 1},    {7, 3},    {31, 64},  {33, 40}, {97, 150},
+                          {224, 60}, {40, 224}, {500, 12}, {9, 700}};
+  for (const Filter filter : {Filter::bilinear, Filter::bicubic}) {
+    Hash hash;
+    for (const Extent in : sizes)
+      for (const Extent out : sizes)
+        for (const bool flip : {false, true}) {
+          const Input pixels =
+              draw_bytes(size_t(in.width) * size_t(in.height) * 3, in.width % 2 == 0);
+          const Range columns{0, out.width}, rows{0, out.height};
+          hash.add(resize(pixels, in, out, columns, rows, filter, flip, flip));
+          const Range inner{out.width / 3, out.width - out.width / 4};
+          hash.add(
+              resize(pixels, in, out, inner, {out.height / 2, out.height}, filter, flip, !flip));
+        }
+    hash.print(filter == Filter::bilinear ? "resize-bilinear" : "resize-bicubic");
+  }
+}
+
+void hash_colors() {
+  Hash jitter, lighting, elements;
+  const Input table = draw_bytes(3 * 256 * 4);
+  for (const size_t count : {1, 2, 5, 10, 11, 21, 32, 33, 1024, 1025, 4100})
+    for (const float factor : {-0.3f, 0.0f, 0.37f, 1.0f, 1.61f, 3e38f}) {
+      Input pixels = draw_bytes(count * 3, factor > 1);
+      const float factors[3] = {factor, 1.9f - factor, 0.5f * factor};
+      const uint8_t order[3] = {uint8_t(count % 3), uint8_t((count + 1) % 3),
+                                uint8_t((count + 2) % 3)};
+      jitter_color(pixels.data(), count, factors, order);
+      jitter.add(pixels);
+      add_offset(pixels.data(), count, factors);
+      lighting.add(pixels);
+      for (const size_t size : {1, 2, 4})
+        for (const bool planar : {false, true}) {
+          Input out(count * 3 * size);
+          look_up(pixels.data(), count, table.data(), size, planar, out.data());
+          elements.add(out);
+        }
+    }
+  jitter.print("jitter");
+  lighting.print("lighting");
+  elements.print("elements");
+}
+
+void hash_interleaving() {
+  Hash hash;
+  Buffer<uint8_t> memory;
+  for (int32_t width = 1; width < 140; ++width) {
+    const size_t stride = size_t(width) * 3;
+    const Input pixels = draw_bytes(stride * 2);
+    for (const int32_t channels : {1, 3}) {
+      const auto planar = Planar::reserve(memory, width, 2, channels);
+      if (channels == 3) deinterleave(pixels.data(), stride, planar);
+      for (int32_t i = 0; i < 2 * channels; ++i)
+        for (int32_t x = 0; x < width; ++x)
+          if (channels == 1) planar.row(i)[x] = pixels[size_t(x + i)];
+      for (int32_t i = 0; i < 2 * channels; ++i)
+        hash.add(planar.data + size_t(i) * planar.line(), size_t(width));
+      Input out(stride * 2);
+      interleave(planar, out.data(), stride);
+      hash.add(out);
+    }
+  }
+  hash.print("interleave");
+}
+
+void hash_checksums() {
+  Hash hash;
+  const Input bytes = draw_bytes(40000);
+  for (size_t size = 0; size < bytes.size() - 8; size += 1 + size / 16) {
+    const uint32_t crc = crc32c(uint32_t(size), bytes.data() + size % 8, size);
+    hash.add(&crc, sizeof crc);
+  }
+  hash.print("crc32c");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return std::fputs("usage: hash_core CORPUS [portable]\n", stderr), 2;
+  force_portable(argc > 2 && std::strcmp(argv[2], "portable") == 0);
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(argv[1]))
+    paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  for (const auto& path : paths) hash_jpeg(path);
+  hash_resizes();
+  hash_colors();
+  hash_interleaving();
+  hash_checksums();
+}

@@ -1,0 +1,87 @@
+"""Describes a dataset, for `headrace info`, `index` and `pack`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.cli.print_table import print_table
+from headrace.cli.terminal import format_size, print_json, warn_of_depth
+from headrace.read.dataset import Dataset
+from headrace.store.index_schema import LABEL, user_columns
+from headrace.store.keys import printable
+
+_CLASSES = 8
+_NAMES = 10
+
+
+def describe_dataset(dataset: Dataset) -> dict[str, Any]:
+    """Return the content of a dataset, for JSON."""
+    manifest, schema = dataset.manifest, dataset.index.schema
+    return {
+        "samples": manifest.samples,
+        "shards": len(manifest.shards),
+        "bytes": manifest.bytes,
+        "fields": list(manifest.fields),
+        "columns": name_types(schema, user_columns(schema)),
+        "classes": None if manifest.classes is None else list(manifest.classes),
+        "kinds": dict(manifest.kinds),
+    }
+
+
+def name_types(schema: pa.Schema, names: Iterable[str]) -> dict[str, str]:
+    """Return the names of types of columns."""
+    return {name: str(schema.field(name).type) for name in names}
+
+
+def describe_classes(dataset: Dataset) -> str:
+    """Return the number and names of its classes, or why there are none."""
+    if dataset.classes is None and dataset.index[LABEL].null_count == len(dataset):
+        return "none: the samples are unlabelled"
+    return format_classes(dataset.classes)
+
+
+def format_classes(classes: Sequence[str] | None) -> str:
+    """Return `2: cat, dog`."""
+    return "not named" if classes is None else _list_some(classes, _CLASSES)
+
+
+def _list_some(names: Sequence[str], most: int) -> str:
+    """Return the number of names and the first of them; nothing for none."""
+    more = ["..."] if len(names) > most else []
+    return f"{len(names)}: {', '.join([*map(printable, names[:most]), *more])}" if names else ""
+
+
+def print_summary(
+    path: Path,
+    content: dict[str, Any],
+    classes: str,
+    as_json: bool,
+    more: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Print the content of a dataset or a source as JSON, or as a table with `more` rows."""
+    warn_of_depth(content["kinds"])
+    if as_json:
+        print_json({"path": str(path), **content})
+        return
+    kinds = f"kinds of {content['looked_at']}" if "looked_at" in content else "kinds"
+    columns = [f"{printable(name)} ({kind})" for name, kind in content["columns"].items()]
+    rows = [
+        *(
+            (name, f"{content[name]}")
+            for name in ("format", "samples", "shards")
+            if name in content
+        ),
+        ("bytes", format_size(content["bytes"])),
+        ("fields", ", ".join(content["fields"])),
+        ("columns", ", ".join(columns)),
+        ("classes", classes),
+        (kinds, ", ".join(f"{count} {kind}" for kind, count in content["kinds"].items())),
+        ("ignored", _list_some(content.get("ignored", ()), _NAMES)),
+        *more,
+    ]
+    print(path)
+    print_table([row for row in rows if row[1]])

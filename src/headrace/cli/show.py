@@ -1,0 +1,148 @@
+"""`headrace show`: a contact sheet of samples."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from PIL import Image, ImageDraw
+
+from headrace.cli.open_path import SourceView, open_samples
+from headrace.cli.source_options import AnyPath, LayoutOption
+from headrace.cli.terminal import AsJson, print_json
+from headrace.errors import SourceError
+from headrace.image_header import blame_image
+from headrace.read.dataset import Dataset
+from headrace.sample import Sample, is_video_field, picture_fields
+from headrace.store.durable import write_durable
+
+_CAPTION = 14
+_MOST_PIXELS = 100_000_000
+
+
+def show(
+    path: AnyPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Image file to write.")] = Path(
+        "contact.png"
+    ),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    count: Annotated[
+        int, typer.Option(min=1, help="Number of samples, spread over the dataset.")
+    ] = 48,
+    size: Annotated[int, typer.Option(min=16, help="Longer side of an image, in pixels.")] = 128,
+    layout: LayoutOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a contact sheet of samples with their labels."""
+    _check_free(out, force)
+    dataset = open_samples(path, layout.value if layout else None)
+    count = min(count, len(dataset))
+    rows = [i * len(dataset) // count for i in range(count)]
+    encoded = io.BytesIO()
+    draw_sheet(dataset, rows, size).save(
+        encoded, Image.registered_extensions().get(out.suffix.lower(), "PNG")
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    _check_free(out, force)  # again: drawing may take long
+    write_durable(out, encoded.getvalue())
+    if as_json:
+        print_json({"path": str(out), "samples": rows})
+    else:
+        print(f"{out}: {count} of {len(dataset)} samples")
+
+
+def _check_free(out: Path, force: bool) -> None:
+    if os.path.lexists(out) and not force:
+        raise FileExistsError(
+            f"{out}: exists already; choose another --out, or overwrite it with --force"
+        )
+
+
+def draw_sheet(dataset: Dataset | SourceView, rows: list[int], size: int) -> Image.Image:
+    """Return the images in a grid with captions; a text replaces images that cannot be decoded."""
+    across = max(1, math.ceil(math.sqrt(len(rows) * 4 / 3)))
+    down = math.ceil(len(rows) / across)
+    if across * size * down * (size + _CAPTION) > _MOST_PIXELS:
+        raise ValueError(
+            f"contact sheet too large: {across * size} x {down * (size + _CAPTION)} pixels; "
+            "choose a smaller --size or --count"
+        )
+    sheet = Image.new("RGB", (across * size, down * (size + _CAPTION)), "white")
+    pen = ImageDraw.Draw(sheet)
+    for place, row in enumerate(rows):
+        left, top = place % across * size, place // across * (size + _CAPTION)
+        sample, picture = _draw_row(dataset, row, size)
+        sheet.paste(
+            picture, (left + (size - picture.width) // 2, top + (size - picture.height) // 2)
+        )
+        text = _caption(sample, dataset.classes)[: size // 6]
+        pen.text((left + 2, top + size + 1), text, fill="black")
+    return sheet
+
+
+def _draw_row(dataset: Dataset | SourceView, row: int, size: int) -> tuple[Sample, Image.Image]:
+    try:
+        sample = dataset[row]
+    except SourceError:
+        name = dataset.source.names[row] if isinstance(dataset, SourceView) else str(row)
+        return Sample(name, {}), _draw_blank("unreadable", size)
+    return sample, _draw_sample(sample, size)
+
+
+def _draw_sample(sample: Sample, size: int) -> Image.Image:
+    """Return the image of a sample, the first frame of its video, or its array of pixels."""
+    try:
+        with blame_image("damaged"):
+            picture = _find_picture(sample)
+    except SourceError:
+        return _draw_blank("damaged", size)
+    if picture is None:
+        return _draw_blank("no image", size)
+    picture.thumbnail((size - 4, size - 4))
+    return picture
+
+
+def _find_picture(sample: Sample) -> Image.Image | None:
+    for name in [*picture_fields(sample), *filter(is_video_field, sample)]:
+        with Image.open(io.BytesIO(sample[name])) as image:  # of a video: the first frame
+            return image.convert("RGB")
+    for name, data in sample.items():
+        if name.rpartition(".")[2] == "npy":
+            array = np.load(io.BytesIO(data), allow_pickle=False)
+            if (picture := _draw_array(array)) is not None:
+                return picture
+    return None
+
+
+def _draw_array(array: np.ndarray) -> Image.Image | None:
+    """Return an array as an image, assuming OpenCV's order: grey, or blue, green, red, alpha."""
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[..., 0]
+    is_colour = array.ndim == 3 and array.shape[2] in (3, 4)
+    if array.dtype != np.uint8 or not array.size or not (is_colour or array.ndim == 2):
+        return None
+    pixels = array[..., 2::-1] if is_colour else array
+    return Image.fromarray(np.ascontiguousarray(pixels)).convert("RGB")
+
+
+def _draw_blank(reason: str, size: int) -> Image.Image:
+    blank = Image.new("RGB", (size - 4, size - 4), "lightgrey")
+    ImageDraw.Draw(blank).text((4, 4), reason, fill="black")
+    return blank
+
+
+def _caption(sample: Sample, classes: object) -> str:
+    if sample.label is None:
+        text = sample.key
+    elif isinstance(classes, list) and 0 <= sample.label < len(classes):
+        text = classes[sample.label]
+    else:
+        text = str(sample.label)
+    return text.encode("latin-1", "replace").decode(
+        "latin-1"
+    )  # the built-in font has no other characters

@@ -1,0 +1,37 @@
+"""The arguments and options that say what to read, and how."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.open_path import Format
+from headrace.files.limits import DEFAULT_MAX_FILE_SIZE
+
+MAX_FILE_SIZE = f"{DEFAULT_MAX_FILE_SIZE >> 30}GiB"
+
+AnyPath = Annotated[Path, typer.Argument(help="Dataset, or any layout that can be packed.")]
+LayoutOption = Annotated[
+    Format | None,
+    typer.Option("--format", help="Layout of the data. Detected automatically if omitted."),
+]
+PathColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of a listing with paths, or file names without suffix. Default: path."
+    ),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="Column of a listing with labels. Default: label.")
+]
+MaxFileSize = Annotated[
+    str, typer.Option(help="Largest file, record or video to read; larger ones are rejected.")
+]
+
+
+class OnError(str, Enum):
+    stop = "raise"
+    skip = "skip"

@@ -1,0 +1,1 @@
+"""Bytes by name, read by offset and within a limit."""

@@ -1,0 +1,1 @@
+"""Flows between machines, over ZeroMQ: the protocol and its two ends."""

@@ -1,0 +1,1 @@
+"""Bytes that nobody trusts, to plain values."""

@@ -1,0 +1,68 @@
+"""The notes that an index keeps about images and videos: headers, seek tables and frame sizes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+
+from PIL import Image
+
+from headrace import _core
+from headrace.errors import SourceError
+from headrace.image_header import blame_image, read_header
+from headrace.sample import Sample, is_image_field, is_video_field
+from headrace.store.index_schema import Described, ImageNote
+
+_NATIVE = frozenset({"baseline", "grey"})
+
+
+def describe_sample(sample: Sample, *, keep_damaged: bool = False) -> Described:
+    """Return the sample with notes on its images and videos. SourceError if one of them is damaged.
+
+    Args:
+        sample: The sample.
+        keep_damaged: Whether a damaged field has no note instead of being an error.
+    """
+    images = {}
+    for name, data in sample.items():
+        with suppress(SourceError) if keep_damaged else nullcontext():
+            if is_image_field(name):
+                images[name] = describe_image(data)
+            elif is_video_field(name):
+                images[name] = describe_video(data, sample.frames.get(name, ()))
+    return Described(sample, images)
+
+
+def describe_image(data: bytes) -> ImageNote:
+    """Return the header and the seek table of an image. Baseline JPEGs are read to their end."""
+    header = read_header(data)
+    if header.kind not in _NATIVE:
+        return ImageNote(header, b"")
+    status, seek = _core.build_seek(data)
+    if status == 0 and not seek:  # too small for a table, or truncated: it was not read
+        status = _core.decode_jpeg(data)[0]
+    if status != 0:
+        _check_with_pillow(data)
+    return ImageNote(header, seek)
+
+
+def check_pixels(described: Described) -> Described:
+    """Return its argument. SourceError if an image does not decode of which only the header was read."""
+    for name, note in described.images.items():
+        if is_image_field(name) and note.header.kind not in _NATIVE:
+            _check_with_pillow(described.sample[name])
+    return described
+
+
+def describe_video(data: bytes, frames: Sequence[int]) -> ImageNote:
+    """Return the note of a video. SourceError if the frames do not fill the data exactly."""
+    if not frames or min(frames) <= 0 or sum(frames) != len(data):
+        raise SourceError(f"a video of {len(data)} bytes whose {len(frames)} frames do not add up")
+    return ImageNote(read_header(data[: frames[0]]), b"", frames)
+
+
+def _check_with_pillow(data: bytes) -> None:
+    """Raise SourceError if Pillow, which tolerates more than the native decoder, fails too."""
+    with blame_image("does not decode"), Image.open(io.BytesIO(data)) as image:
+        image.load()

@@ -1,0 +1,174 @@
+"""One or several datasets, one after the other, as a single table of rows for the loader."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.read.columns import ByteRanges, Columns, digest_keys, find_several, read_columns
+from headrace.read.dataset import Dataset
+from headrace.read.run_layout import Part
+from headrace.sample import is_image_field, picture_fields
+from headrace.store.index_schema import field_names, user_columns
+from headrace.store.rows import read_row
+
+
+class Table:
+    """The rows of all datasets: dataset *d* has the rows `bounds[d]` to `bounds[d + 1]` - 1.
+
+    `keys` is a digest of all keys in their order, and of the chosen images. `pictures` names the fields
+    that are decoded if there are other images beside them. `kinds` counts the pictures of each kind.
+    """
+
+    def __init__(self, datasets: Sequence[Dataset], fields: Sequence[str], *, image: bool) -> None:
+        self._datasets = list(datasets)
+        counts = [dataset.manifest.samples for dataset in datasets]
+        self.bounds = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        self.keys = b""
+        self.pictures: set[str] = set()
+        self.kinds: Counter[str] = Counter()
+        self.parts: list[Part] = []
+        columns = []
+        for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True):
+            index = dataset.read_index()
+            images = [name for name in field_names(index.schema) if is_image_field(name)]
+            pictures = find_pictures(dataset, images)
+            if image:
+                _check_pictures(dataset, index, pictures)
+            chosen = [] if pictures == picture_fields(images) else pictures
+            self.keys += digest_keys(index) + "".join(chosen).encode()
+            if pictures != images:
+                self.pictures.update(pictures)
+            self.kinds += _count_kinds(index, pictures, dataset.rows)
+            self.parts += _parts_of(dataset, start)
+            columns.append(_read(dataset, index, pictures, fields, image))
+        self.columns = _concatenate(datasets, columns)
+
+    def name_row(self, row: int) -> str:
+        """Return the key of a row."""
+        dataset, row = self._find(row)
+        return dataset.read_row(row).key
+
+    def describe_absence(self, row: int) -> str | None:
+        """Say that a row has no picture, not even a damaged one; None if it has one."""
+        dataset, row = self._find(row)
+        fields = dataset.read_row(row).fields
+        if set(find_pictures(dataset, dataset.fields)) & set(fields):
+            return None
+        return f"has no {dataset.image or 'image'}; its fields are {', '.join(fields)}"
+
+    def list_columns(self, row: int) -> list[str]:
+        """Return the user's columns in the dataset of a row."""
+        return user_columns(self._find(row)[0].read_index().schema)
+
+    def _find(self, row: int) -> tuple[Dataset, int]:
+        """Return the dataset of a row, and its number in that dataset."""
+        number = int(np.searchsorted(self.bounds, row, side="right")) - 1
+        return self._datasets[number], row - int(self.bounds[number])
+
+
+def _count_kinds(index: pa.Table, pictures: Sequence[str], rows: np.ndarray | None) -> Counter[str]:
+    kinds: Counter[str] = Counter()
+    for name in pictures:
+        column = index[f"{name}.kind"]
+        column = column if rows is None else column.take(pa.array(rows))
+        for entry in column.value_counts().to_pylist():
+            if entry["values"] is not None:
+                kinds[entry["values"]] += entry["counts"]
+    return kinds
+
+
+def find_pictures(dataset: Dataset, fields: Sequence[str]) -> list[str]:
+    """Return the fields that may be the picture of a sample: the chosen one, or by their names."""
+    if dataset.image is None:
+        return picture_fields(fields)
+    return [name for name in fields if name == dataset.image]
+
+
+def _check_pictures(dataset: Dataset, index: pa.Table, pictures: Sequence[str]) -> None:
+    """Raise ValueError if a sample has several images of which none is preferred."""
+    if len(pictures) < 2:
+        return
+    several = find_several(index, pictures)
+    rows = np.flatnonzero(several) if dataset.rows is None else dataset.rows[several[dataset.rows]]
+    if len(rows):
+        row = read_row(index, int(rows[0]))
+        found = [name for name in pictures if name in row.fields]
+        raise ValueError(
+            f"{dataset.origin}: {row.key!r} has several images, {', '.join(found)}; choose one "
+            "with open_dataset(path).choose_image(field), or --image"
+        )
+
+
+def _read(
+    dataset: Dataset, index: pa.Table, pictures: Sequence[str], fields: Sequence[str], image: bool
+) -> Columns:
+    wanted = [name for name in fields if f"{name}.offset" in index.column_names]
+    user = [name for name in fields if name in index.column_names]
+    missing = set(fields) - set(wanted) - set(user)
+    if missing:
+        raise ValueError(
+            f"{dataset.origin} has no {sorted(missing)}: it has the fields {list(dataset.fields)} "
+            f"and the columns {index.column_names}"
+        )
+    shards = [shard.samples for shard in dataset.manifest.shards]
+    return read_columns(index, pictures, wanted, user, image, shards)
+
+
+def _parts_of(dataset: Dataset, start: int) -> list[Part]:
+    parts = []
+    for shard in dataset.manifest.shards:
+        seek = None if shard.seek is None else dataset.path / Path(shard.seek.file)
+        stop = start + shard.samples
+        if shard.samples:
+            parts.append(Part(start, stop, dataset.root, seek, loose=shard.data is None))
+        start = stop
+    return parts
+
+
+def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
+    if len(parts) == 1:
+        return parts[0]
+    files: list[str] = []
+    shifted = []
+    for part in parts:
+        shifted.append(replace(part, file=part.file + len(files)))
+        files.extend(part.files)
+    first = parts[0]
+    return Columns(
+        files=files,
+        file=np.concatenate([part.file for part in shifted]),
+        span=ByteRanges.join([part.span for part in parts]),
+        image=ByteRanges.join([part.image for part in parts]),
+        seek=ByteRanges.join([part.seek for part in parts]),
+        fields={
+            name: ByteRanges.join([part.fields[name] for part in parts]) for name in first.fields
+        },
+        height=np.concatenate([part.height for part in parts]),
+        width=np.concatenate([part.width for part in parts]),
+        label=np.concatenate([part.label for part in parts]),
+        user={
+            name: _join_columns(datasets, name, [part.user[name] for part in parts])
+            for name in first.user
+        },
+    )
+
+
+def _join_columns(
+    datasets: Sequence[Dataset], name: str, columns: list[pa.ChunkedArray]
+) -> pa.ChunkedArray:
+    """Return the values of all datasets as one type: integers and floats have one in common, text and numbers do not."""
+    tables = [pa.table({name: column}) for column in columns]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")[name]
+    except pa.ArrowException:
+        types = [f"{c.type} in {d.origin}" for d, c in zip(datasets, columns, strict=True)]
+        raise ValueError(
+            f"the values of {name!r} have no common type: {', '.join(types)}; leave it out of fields, or pack "
+            "one dataset again with values of the same type"
+        ) from None

@@ -1,0 +1,75 @@
+"""Describe for `print(loader)` where each step of the transform runs, and why."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from headrace.image_header import describe_deep
+from headrace.recipe.core_or_python import Pipeline
+from headrace.recipe.torchvision import TENSORS_RESIZED
+from headrace.render.options import Depth16
+from headrace.work.call_task import name_of
+
+_WIDEST = 52
+_log = logging.getLogger("headrace")
+
+
+def describe_loader(
+    title: str,
+    pipeline: Pipeline,
+    pictures: Collection[str],
+    workers: int,
+    collate_fn: Any,
+    threads: int,
+) -> str:
+    """Return the title and a line per step; `pictures` names the fields that are decoded."""
+    decoding = "core" if pipeline.recipe is not None else "core, with Python"
+    name = " ".join(["decode", ", ".join(sorted(pictures))]).rstrip()
+    rows = [(name, _describe_place(decoding, workers, threads), "")]
+    rows += [
+        (_name(line.step), _describe_place(line.where, workers, threads), line.why)
+        for line in pipeline.lines
+    ]
+    if collate_fn is not None:
+        why = "it gets the samples after all steps"
+        rows.append((f"collate_fn {_name(collate_fn)}", _describe_place("Python", workers, 0), why))
+    width = max(len(name) for name, _, _ in rows)
+    lines = [
+        f"  {name:{width}}  {where}{': ' + why if why else ''}".rstrip()
+        for name, where, why in rows
+    ]
+    return "\n".join([title, *lines])
+
+
+def log_hints(
+    dataset: object, kinds: Mapping[str, int], pipeline: Pipeline, depth16: Depth16
+) -> None:
+    """Warn of what the user may not expect: white images of 16 bits, and a resize that runs in Python."""
+    if depth16 == "clip" and (sentence := describe_deep(kinds)):
+        _log.warning("%r: %s", dataset, sentence)
+    for line in pipeline.lines:
+        if line.where == "Python" and TENSORS_RESIZED in line.why:
+            name = _name(line.step)
+            _log.warning("%s runs in Python, which is several times slower: %s", name, line.why)
+
+
+def _describe_place(where: str, workers: int, threads: int) -> str:
+    processes = f"{workers} worker{'s' * (workers != 1)}" if workers else "the iterating thread"
+    return {
+        "core": f"core, {threads} threads",
+        "core, with Python": f"core, {processes}",
+        "Python": f"Python, {processes}",
+        "core, worker": "core, in Python's place",
+        "core, last": "core, on what Python returns",
+    }[where]
+
+
+def _name(step: Any) -> str:
+    """Return a step in one line: its repr if it is readable, else the name of the function."""
+    text = repr(step)
+    if text.startswith("<"):
+        text = name_of(step)
+    text = " ".join(text.split())
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

@@ -1,0 +1,288 @@
+"""Translate the transforms of torchvision and timm: what each step means, or why the core cannot run it.
+
+In: a step of a torchvision `Compose` (v1 or v2; timm's own too), and the form that images have before it.
+Out: one of our transforms, one of the conversions below, or the reason as a string. A translated step gives
+the same pixels for the same box and flip, to the last bit. So steps that resize tensors are not for the core:
+torchvision rounds them differently from PIL images, which the core follows.
+
+Steps are recognised by the names of their classes; torchvision is not imported. Subclasses, and steps with
+hooks or patched methods, count as the user's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from headrace.recipe.patched_steps import find_change
+from headrace.recipe.transforms import (
+    CenterCrop,
+    ColorJitter,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+    Strength,
+    Transform,
+)
+from headrace.render.options import Resample, Triple
+
+TENSORS_RESIZED = "the core resizes as on PIL images, not as on tensors"
+
+Form = Literal["pil", "bytes", "floats"]
+"""Form of an image between two steps: a PIL image, or a tensor of uint8 or of float32."""
+
+
+@dataclass(frozen=True)
+class AsBytes:
+    """A PIL image becomes a uint8 tensor; with `image`, torchvision's own class of it."""
+
+    image: bool = False
+
+
+@dataclass(frozen=True)
+class AsFloats:
+    """Bytes become floats from 0 to 1: divided by 255, or multiplied by its reciprocal."""
+
+    reciprocal: bool
+
+
+@dataclass(frozen=True)
+class Standardize:
+    """Floats become (x - mean) / std."""
+
+    mean: Triple
+    std: Triple
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Pixels stay as they are; with `pure`, torchvision's own class becomes torch's."""
+
+    pure: bool = False
+
+
+Conversion = AsBytes | AsFloats | Standardize | Keep
+
+
+@dataclass(frozen=True)
+class Several:
+    """Several steps in one, such as the presets of torchvision's weights."""
+
+    meanings: tuple[Transform | Conversion, ...]
+
+
+Meaning = Transform | Conversion | Several
+
+
+def read_step(step: object, form: Form) -> Meaning | str:
+    """Return what a step does to an image of this form, or why the core cannot run it."""
+    if isinstance(step, Transform):
+        return step
+    reader = _READERS.get((_find_family(step), type(step).__name__))
+    if reader is not None or _find_container(step) is not None:
+        change = find_change(step)
+        if change:
+            return f"{change}, which the core would not do"
+    return "the core does not know it" if reader is None else reader(step, form)
+
+
+def list_steps(transform: Any) -> list[Any]:
+    """Return the steps of a Compose, a list or nn.Sequential, also of nested ones; else the one step.
+
+    A container that was changed, for example by a hook, is one step.
+    """
+    if transform is None:
+        return []
+    inner = _find_container(transform)
+    if inner is not None and find_change(transform):
+        return [transform]
+    if inner is not None:
+        return [step for part in inner for step in list_steps(part)]
+    if isinstance(transform, type) and issubclass(transform, Transform):
+        raise TypeError(
+            f"transform has the class {transform.__name__}: give {transform.__name__}(...)"
+        )
+    if callable(transform) or isinstance(transform, Transform):
+        return [transform]
+    raise TypeError(f"transform is {transform!r}; give a function, a Compose, or a list")
+
+
+def _find_container(transform: Any) -> Sequence[Any] | None:
+    """Return the steps in a container; None if it is not a container."""
+    if isinstance(transform, (list, tuple)):
+        return transform
+    if type(transform).__name__ == "Compose" and _find_family(transform) in ("v1", "v2"):
+        return list(transform.transforms)
+    if type(transform).__name__ == "Sequential" and _module(transform).startswith("torch.nn."):
+        return list(transform)
+    return None
+
+
+def _module(step: object) -> str:
+    return type(step).__module__
+
+
+def _find_family(step: object) -> str | None:
+    module = _module(step)
+    if module == "torchvision.transforms.transforms":
+        return "v1"
+    if module.startswith("torchvision.transforms.v2."):
+        return "v2"
+    if module == "torchvision.transforms._presets":
+        return "preset"
+    return "timm" if module == "timm.data.transforms" else None
+
+
+def _read_random_crop(step: Any, form: Form) -> Meaning | str:
+    interpolation = _read_interpolation(step.interpolation)
+    if interpolation is None:
+        return "its interpolation is neither bilinear nor bicubic"
+    wrong = _check_resizing(step, form)
+    return wrong or RandomResizedCrop(
+        _pair(step.size), tuple(step.scale), tuple(step.ratio), interpolation
+    )
+
+
+def _read_resize(step: Any, form: Form) -> Meaning | str:
+    if step.size is None:
+        return "it has no size, only max_size"
+    return _read_resize_to(step, step.size, step.max_size, form)
+
+
+def _read_resize_to(
+    step: Any, size: int | Sequence[int], max_size: int | None, form: Form
+) -> Resize | str:
+    interpolation = _read_interpolation(step.interpolation)
+    if interpolation is None:
+        return "its interpolation is neither bilinear nor bicubic"
+    sides = tuple(size) if isinstance(size, Sequence) else (size,)
+    shape = sides[0] if len(sides) == 1 else (sides[0], sides[1])
+    return _check_resizing(step, form) or Resize(shape, interpolation, max_size)
+
+
+def _check_resizing(step: Any, form: Form) -> str:
+    if form == "pil":
+        return ""
+    return f"{TENSORS_RESIZED}: put {type(step).__name__} before what makes tensors"
+
+
+def _read_jitter(step: Any, form: Form) -> Meaning | str:
+    if form != "pil":
+        return "on tensors it rounds differently from PIL images, which the core follows"
+    if step.hue is not None and tuple(step.hue) != (0.0, 0.0):
+        return "the core does not change hue"
+    strengths = (_strength(s) for s in (step.brightness, step.contrast, step.saturation))
+    return ColorJitter(*strengths)
+
+
+def _strength(bounds: Sequence[float] | None) -> Strength:
+    return 0.0 if bounds is None else (float(bounds[0]), float(bounds[1]))
+
+
+def _read_to_tensor(step: Any, form: Form) -> Meaning | str:
+    torch = sys.modules["torch"]  # imported: the user has made a ToTensor
+    if form != "pil":
+        return "it is for PIL images"
+    if torch.get_default_dtype() != torch.float32:
+        return f"torch's default dtype is {torch.get_default_dtype()}"
+    return AsFloats(reciprocal=False)
+
+
+def _read_pil_to_tensor(step: Any, form: Form) -> Meaning | str:
+    return AsBytes() if form == "pil" else "it is for PIL images"
+
+
+def _read_to_image(step: Any, form: Form) -> Meaning | str:
+    return AsBytes(image=True) if form == "pil" else "the image is a tensor already"
+
+
+def _read_dtype(step: Any, form: Form) -> Meaning | str:
+    torch = sys.modules["torch"]
+    if form != "bytes":
+        return "it changes nothing but tensors of bytes"
+    if step.dtype == torch.uint8:
+        return Keep()
+    if step.dtype != torch.float32 or not getattr(step, "scale", True):
+        return "the core makes float32 from 0 to 1: ToDtype(torch.float32, scale=True)"
+    return AsFloats(reciprocal=_find_family(step) == "v2")
+
+
+def _read_normalize(step: Any, form: Form) -> Standardize | str:
+    if form != "floats":
+        return "it needs floats"
+    mean, std = _triple(step.mean), _triple(step.std)
+    if mean is None or std is None or 0.0 in std:
+        return "its mean and std are not for three channels"
+    return Standardize(mean, std)
+
+
+def _read_classification(step: Any, form: Form) -> Meaning | str:
+    """Read `weights.transforms()`, which resizes and crops, divides by 255 and normalises."""
+    resize, normalize = (
+        _read_resize_to(step, step.resize_size, None, form),
+        _read_normalize(step, "floats"),
+    )
+    if isinstance(resize, str):
+        return resize
+    if isinstance(normalize, str):
+        return normalize
+    steps = (resize, CenterCrop(_pair(step.crop_size)), AsFloats(reciprocal=False), normalize)
+    return Several(steps)
+
+
+def _read_keep(step: Any, form: Form) -> Meaning | str:
+    return Keep(pure=type(step).__name__ == "ToPureTensor")
+
+
+def _read_interpolation(interpolation: Any) -> Resample | None:
+    """Read an interpolation, for which torchvision has used an enum, a string and PIL's numbers."""
+    name = getattr(interpolation, "value", interpolation)
+    names: dict[Any, Resample] = {
+        "bilinear": "bilinear",
+        2: "bilinear",
+        "bicubic": "bicubic",
+        3: "bicubic",
+    }
+    return names.get(name) if isinstance(name, (str, int)) else None
+
+
+def _pair(size: int | Sequence[int]) -> tuple[int, int]:
+    sides = tuple(size) if isinstance(size, Sequence) else (size,)
+    return int(sides[0]), int(sides[-1])
+
+
+def _triple(values: Any) -> Triple | None:
+    try:
+        numbers = [float(value) for value in values]
+    except TypeError:
+        numbers = [float(values)]
+    if len(numbers) == 1:
+        numbers *= 3
+    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
+
+
+Reader = Callable[[Any, Form], Meaning | str]
+_SAME: dict[str, Reader] = {
+    "RandomResizedCrop": _read_random_crop,
+    "Resize": _read_resize,
+    "CenterCrop": lambda step, form: CenterCrop(_pair(step.size)),
+    "RandomHorizontalFlip": lambda step, form: RandomHorizontalFlip(float(step.p)),
+    "ColorJitter": _read_jitter,
+    "ToTensor": _read_to_tensor,
+    "PILToTensor": _read_pil_to_tensor,
+    "ConvertImageDtype": _read_dtype,
+    "Normalize": _read_normalize,
+}
+_READERS: dict[tuple[str | None, str], Reader] = {
+    **{(family, name): reader for family in ("v1", "v2") for name, reader in _SAME.items()},
+    ("preset", "ImageClassification"): _read_classification,
+    ("v2", "ToImage"): _read_to_image,
+    ("v2", "ToDtype"): _read_dtype,
+    ("v2", "ToPureTensor"): _read_keep,
+    ("v2", "Identity"): _read_keep,
+    ("timm", "RandomResizedCropAndInterpolation"): _read_random_crop,
+    ("timm", "MaybeToTensor"): _read_to_tensor,
+    ("timm", "MaybePILToTensor"): _read_pil_to_tensor,
+}

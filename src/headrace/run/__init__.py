@@ -1,1 +1,0 @@
-"""Composable flows over any iterable: each stage takes items and gives items."""

@@ -1,0 +1,105 @@
+"""Bad samples: why each of them cannot be rendered, and what a batch consists of then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import DecodeError
+from headrace.plan import StepPlan
+from headrace.read.run_layout import Layout
+from headrace.read.table import Table
+from headrace.render import Status, status_message
+
+OnError = Literal["raise", "skip", "substitute"]
+_DAMAGED = "it did not decode when it was indexed"
+
+
+@dataclass(frozen=True)
+class BadSamples:
+    """Finds the samples that cannot be rendered. Raises an error for the first, or returns keys and reasons."""
+
+    layout: Layout
+    table: Table
+    on_error: OnError
+
+    def find_lost(
+        self, step: StepPlan, lost: dict[int, str], errors: list[tuple[str, str]]
+    ) -> NDArray[np.bool_]:
+        """Return which entries are lost, reported in `errors`."""
+        bad = np.zeros(len(step.rows), np.bool_)
+        if lost:
+            bad = np.isin(step.rows, list(lost))
+            rows = step.rows[bad & step.valid].tolist()
+            errors.extend(self._report(row, f": {lost[row]}", lost[row]) for row in rows)
+        return bad
+
+    def find_undecoded(
+        self,
+        step: StepPlan,
+        status: NDArray[np.int32],
+        bad: NDArray[np.bool_],
+        errors: list[tuple[str, str]],
+    ) -> None:
+        """Add the images that did not decode to `bad`, reported in `errors`."""
+        failed = (status != 0) | (self.layout.columns.height[step.rows] == 0)
+        for i in np.flatnonzero(failed & step.valid & ~bad):
+            row = int(step.rows[i])
+            errors.append(self.report(row, self._describe(int(status[i]), row)))
+        bad |= failed
+
+    def _describe(self, status: int, row: int) -> str:
+        """Say why an image was not rendered."""
+        if status == Status.CHANGED:
+            return self.layout.describe_changed(row)
+        if status == Status.BAD_BOX:
+            width, height = self.layout.columns.width[row], self.layout.columns.height[row]
+            return (
+                f"{width} x {height} pixels are too few, or too long and thin, for this transform"
+            )
+        return status_message(status) if status else _DAMAGED
+
+    def report(self, row: int, reason: str) -> tuple[str, str]:
+        """Raise, or return with its key, why the image of a row does not decode or is absent."""
+        image = self.layout.columns.image
+        absent = None if image.size[row] else self.table.describe_absence(row)
+        if absent is not None:
+            return self._report(row, f" {absent}", absent)
+        return self._report(row, f" at byte {image.offset[row]}: {reason}", reason)
+
+    def _report(self, row: int, what: str, reason: str) -> tuple[str, str]:
+        """Raise what is wrong with a row, or return its key and the reason."""
+        key = self.table.name_row(row)
+        if self.on_error == "raise":
+            raise DecodeError(
+                f"{key!r} in {self.layout.path_of(row)}{what}; "
+                "give on_error='skip' or 'substitute' to continue without it"
+            )
+        return key, reason
+
+
+def choose_rows(bad: NDArray[np.bool_], on_error: OnError) -> NDArray[np.int64] | None:
+    """Return which entries make up the batch, or None for all. With `raise` there are no bad ones.
+
+    A batch without a good sample keeps one, or all with `substitute`, since all ranks must make the
+    same number of steps. The caller marks them as invalid.
+    """
+    if not bad.any():
+        return None
+    good = np.flatnonzero(~bad)
+    if not len(good):
+        return np.arange(1 if on_error == "skip" else len(bad))
+    if on_error == "skip":
+        return good
+    places = np.searchsorted(good, np.arange(len(bad)))
+    return np.where(bad, good[places % len(good)], np.arange(len(bad)))
+
+
+def take_rows(values: Any, kept: NDArray[np.int64] | None) -> Any:
+    """Return the chosen entries of an array or a list; all of them, or None, as they are."""
+    if kept is None or values is None:
+        return values
+    return values[kept] if isinstance(values, np.ndarray) else [values[i] for i in kept]

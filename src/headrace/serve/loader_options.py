@@ -1,0 +1,105 @@
+"""The options of a loader, checked before anything is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from headrace.arguments import check_choice, keep_integers, read_integer
+from headrace.read.dataset import Dataset
+from headrace.render.options import Depth16, check_depth16
+from headrace.serve.bad_samples import OnError
+from headrace.serve.python_batch import Collate
+from headrace.serve.rank import Place, check_given
+from headrace.serve.renderer import IMAGE, LABEL
+from headrace.serve.sampling import Mixture, Weights
+from headrace.work.cores import count_cores
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LoaderOptions:
+    """Hold the options of a loader; `headrace.Loader` documents them.
+
+    This is the only list of them: loaders derive from it, and so show all options in their signatures. Options cannot
+    be changed later. `num_workers`, `rank` and `world_size` are kept as `workers` and `given_place`, since loaders have
+    properties of these names that say what was found.
+
+    Raises:
+        TypeError: an option has the wrong type.
+        ValueError: an option is out of range.
+    """
+
+    source: str | os.PathLike[str] | Dataset | Mixture
+    batch_size: int
+    _: KW_ONLY
+    shuffle: bool = False
+    transform: Any = None
+    collate_fn: Collate | None = None
+    num_workers: InitVar[int | None] = None
+    seed: int = 0
+    drop_last: bool = False
+    fields: Sequence[str] = (IMAGE, LABEL)
+    weights: Weights = None
+    on_error: OnError = "raise"
+    window: int | str | None = "auto"
+    rank: InitVar[int | None] = None
+    world_size: InitVar[int | None] = None
+    threads: int | None = None
+    prefetch: int = 2
+    start_method: str | None = None
+    verify: bool = True
+    depth16: Depth16 = "clip"
+    workers: int = field(init=False)
+    given_place: Place | None = field(init=False)
+
+    def __post_init__(
+        self, num_workers: int | None, rank: int | None, world_size: int | None
+    ) -> None:
+        workers = count_cores() if num_workers is None else read_integer("num_workers", num_workers)
+        self._set(workers=workers, given_place=check_given(rank, world_size))
+        self._check_source()
+        keep_integers(self, "batch_size", "seed", "threads", "prefetch")
+        for name, value, least in (
+            ("num_workers", workers, 0),
+            ("threads", self.threads, 1),
+            ("prefetch", self.prefetch, 1),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"{name} is {value}; it must be at least {least}")
+        check_choice("on_error", self.on_error, get_args(OnError))
+        check_depth16(self.depth16)
+        self._check_fields()
+
+    def _check_source(self) -> None:
+        source = self.source
+        if isinstance(source, (str, os.PathLike)):
+            self._set(source=Path(source).absolute())  # abspath resolves `link/..` wrongly
+        elif not isinstance(source, (Dataset, Mixture)):
+            root = getattr(source, "root", None)
+            found = "" if root is None else f", such as its root {os.fspath(root)!r}"
+            raise TypeError(
+                f"a {type(source).__name__} cannot be loaded; give the path of an image folder or of a packed "
+                f"dataset{found}, a Dataset, or a Mixture"
+            )
+
+    def _check_fields(self) -> None:
+        if isinstance(self.fields, str):
+            raise TypeError(f"fields is {self.fields!r}; give a tuple of names: ({self.fields!r},)")
+        self._set(fields=tuple(self.fields))
+        if self.collate_fn is not None and IMAGE not in self.fields:
+            raise ValueError(
+                f"collate_fn needs images, but fields is {self.fields!r}; add {IMAGE!r}"
+            )
+
+    def _set(self, **values: Any) -> None:
+        vars(self).update(values)
+
+    def list_values(self) -> dict[str, Any]:
+        """Return all options by name, as they were checked."""
+        return {option.name: getattr(self, option.name) for option in fields(LoaderOptions)}
+
+
+LoaderOptions.__init__.__qualname__ = "Loader.__init__"  # in errors about arguments

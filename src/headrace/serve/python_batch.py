@@ -1,0 +1,150 @@
+"""The Python part of a batch: each sample goes through the user's steps with its own randomness, then all are collated.
+
+In: pixels that the core rendered, or encoded images, and a seed per sample. Out: the values of the batch.
+Guaranteed: a result depends on its sample and its seed alone, in any process; the sample whose step raised is
+known; samples that do not decode are reported, not raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import DecodeError
+from headrace.recipe.core_or_python import Pipeline
+from headrace.recipe.pixels import convert_pixels
+from headrace.render import decode_jpeg
+from headrace.render.options import Depth16
+from headrace.serve.bad_samples import OnError, choose_rows, take_rows
+from headrace.serve.batch import IGNORED_LABEL
+from headrace.serve.collate import collate, stack_pictures
+from headrace.work.call_task import Failure, make_failure
+from headrace.work.seeding import set_globals
+
+Collate = Callable[[list[Any]], Any]
+_BLACK = np.zeros((256, 256, 3), np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """A batch on its way into Python. `columns` holds its fields in order, None for the image."""
+
+    images: NDArray[np.uint8] | Sequence[bytes]
+    columns: tuple[Any, ...]
+    seeds: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """A batch that comes back.
+
+    Args:
+        values: The fields, or what collate_fn made of them.
+        kept: Which samples they are; None if all.
+        pictures: Whether the images are RGB bytes, on which the last steps have still to run.
+        bad: (place, reason) of the samples that did not decode.
+        failure: What went wrong, and at which place.
+    """
+
+    values: Any
+    kept: NDArray[np.int64] | None = None
+    pictures: bool = False
+    bad: tuple[tuple[int, str], ...] = ()
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class PythonSteps:
+    """The Python part of a pipeline as a function of batches. Workers get it once."""
+
+    pipeline: Pipeline
+    collate_fn: Collate | None
+    tensors: bool
+    image_at: int
+    on_error: OnError
+    label_at: int | None
+    """The column whose labels are replaced in a batch without a good sample; None if they stay."""
+    depth16: Depth16 = "clip"
+
+    def __call__(self, raw: Raw) -> Done:
+        results: dict[int, Any] = {}
+        bad: list[tuple[int, str]] = []
+        for place, image in enumerate(raw.images):
+            try:
+                set_globals(int(raw.seeds[place]))
+                results[place] = self._transform(image)
+            except _BadImage as error:
+                bad.append((place, str(error)))
+            except Exception as error:  # noqa: BLE001 - raised again in the training loop
+                failure = make_failure(error, "transform failed", "its traceback", place)
+                return Done((), failure=failure)
+        if bad and self.on_error == "raise":
+            return Done((), bad=tuple(bad))
+        kept = _choose(len(raw.images), bad, self.on_error)
+        try:
+            if bad and not results:  # the batch is still needed, marked invalid: see choose_rows
+                results = dict.fromkeys(range(len(raw.images)), self._transform(_BLACK))
+                raw = self._ignore_labels(raw)
+            return self._collate(raw, results, kept, tuple(bad))
+        except Exception as error:  # noqa: BLE001
+            return Done((), failure=make_failure(error, "collating failed", "its traceback", None))
+
+    def _ignore_labels(self, raw: Raw) -> Raw:
+        if self.label_at is None:
+            return raw
+        columns = list(raw.columns)
+        columns[self.label_at] = np.full_like(columns[self.label_at], IGNORED_LABEL)
+        return replace(raw, columns=tuple(columns))
+
+    def _transform(self, image: Any) -> Any:
+        pixels = image if isinstance(image, np.ndarray) else _decode(image, self.depth16)
+        value = convert_pixels(pixels, self.pipeline.entry)
+        for step in self.pipeline.steps:
+            value = step(value)
+        return value
+
+    def _collate(
+        self,
+        raw: Raw,
+        results: dict[int, Any],
+        kept: NDArray[np.int64] | None,
+        bad: tuple[tuple[int, str], ...],
+    ) -> Done:
+        places = list(range(len(raw.images))) if kept is None else kept.tolist()
+        images = [results[place] for place in places]
+        columns = [take_rows(column, kept) for column in raw.columns]
+        if self.collate_fn is not None:
+            lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns]
+            lists[self.image_at] = images
+            return Done(self.collate_fn(list(zip(*lists))), kept, bad=bad)
+        # Where images are converted after Python, arrays are images too.
+        pictures = stack_pictures(images, arrays=self.pipeline.converts)
+        columns[self.image_at] = pictures if pictures is not None else self._collate_images(images)
+        return Done(tuple(columns), kept, pictures is not None, bad)
+
+    def _collate_images(self, images: list[Any]) -> Any:
+        """Collate values that are not pictures of one size, after the steps that the core would have run."""
+        for step in self.pipeline.last:
+            images = [step(image) for image in images]
+        return collate(images, tensors=self.tensors) if images else []
+
+
+class _BadImage(Exception):
+    """A sample does not decode, so the transform has not failed."""
+
+
+def _decode(data: bytes, depth16: Depth16) -> NDArray[np.uint8]:
+    try:
+        return decode_jpeg(data, depth16)
+    except DecodeError as error:
+        raise _BadImage(str(error)) from None
+
+
+def _choose(count: int, bad: list[tuple[int, str]], on_error: OnError) -> NDArray[np.int64] | None:
+    marks = np.zeros(count, np.bool_)
+    marks[[place for place, _ in bad]] = True
+    return choose_rows(marks, on_error)

@@ -1,0 +1,1 @@
+"""The on-disk format: manifest, index, tar, keys, durable writes, checked rows, verify."""

@@ -1,0 +1,185 @@
+"""The Arrow index of a shard: one row per sample, with the file, offset and size of each field.
+
+Columns, in this order:
+  key, label, file              text, int64, dictionary of paths relative to the manifest's root
+  <field>.offset .size .crc32c  int64, int64, uint32: where a field's bytes lie, and their checksum
+  <field>.height .width .kind   int32, int32, dictionary: of images, and of a video's first frame
+  <field>.seek                  int32: bytes of an image's table in the seek file, 0 for none
+  <field>.frames                list of int32: sizes of a video's frames, which follow one another
+  <field>.frame_crc32c          list of uint32: the checksum of each of them
+  the user's own columns
+Fields are in alphabetical order. A field that a sample lacks is null.
+
+The seek file beside it holds the seek tables of all rows, field by field within a row, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from headrace._core import crc32c, crc32c_each
+from headrace.errors import SourceError
+from headrace.files.pread import open_regular
+from headrace.image_header import ImageHeader
+from headrace.sample import Sample, is_image_field, is_video_field
+from headrace.store.keys import printable
+
+KEY, LABEL, FILE = "key", "label", "file"
+DAMAGED = "damaged"
+_PLACE = {"offset": pa.int64(), "size": pa.int64(), "crc32c": pa.uint32()}
+_SIZE = {"height": pa.int32(), "width": pa.int32(), "kind": pa.dictionary(pa.int32(), pa.string())}
+_IMAGE = {**_PLACE, **_SIZE, "seek": pa.int32()}
+_FRAMES = {"frames": pa.list_(pa.int32()), "frame_crc32c": pa.list_(pa.uint32())}
+_VIDEO = {**_PLACE, **_SIZE, **_FRAMES}
+_OWN = frozenset({*_IMAGE, *_VIDEO})
+
+
+def list_attributes(field: str) -> dict[str, pa.DataType]:
+    """Return the columns of a field and their types."""
+    if is_video_field(field):
+        return _VIDEO
+    return _IMAGE if is_image_field(field) else _PLACE
+
+
+def check_column_names(names: Iterable[str]) -> None:
+    """Raise SourceError if one of the user's columns has a name of ours."""
+    taken = [
+        n for n in names if n in (KEY, LABEL, FILE) or n.rpartition(".")[2] in _OWN and "." in n
+    ]
+    if taken:
+        raise SourceError(f"columns {taken}: these names belong to the index; rename them")
+
+
+def check_file_names(names: Iterable[str]) -> None:
+    """Raise SourceError if the name of a file is not text, which an index needs."""
+    for name in names:
+        if not name.isprintable() and any("\udc80" <= c <= "\udcff" for c in name):
+            raise SourceError(f"{printable(name)}: the name is not UTF-8; rename it, or pack it")
+
+
+class ImageNote(NamedTuple):
+    """What the index says about an image; `seek` is empty if the native decoder does not use it.
+
+    For a video, this is the header of its first frame, and the size of every frame.
+    """
+
+    header: ImageHeader
+    seek: bytes
+    frames: Sequence[int] = ()
+
+
+class Described(NamedTuple):
+    """A sample with the notes on its image and video fields. One without a note is damaged."""
+
+    sample: Sample
+    images: dict[str, ImageNote]
+
+
+class IndexBuilder:
+    """Collects the rows of one shard. `columns` are the user's; None: the columns that the rows have."""
+
+    def __init__(self, columns: pa.Schema | None) -> None:
+        self._columns = columns
+        self._rows: list[tuple[str, int | None, str, Mapping[str, Any]]] = []
+        self._fields: dict[str, dict[str, list[Any]]] = {}
+        self._seeks: list[tuple[int, str, bytes]] = []
+        self.kinds: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add_sample(
+        self, key: str, label: int | None, file: str, columns: Mapping[str, Any]
+    ) -> None:
+        """Start a row; its fields follow."""
+        self._rows.append((key, label, file, columns))
+
+    def add_field(self, name: str, offset: int, data: bytes, image: ImageNote | None) -> None:
+        """Add a field of the current sample. An image field without a note is damaged."""
+        row = len(self._rows) - 1
+        values: dict[str, Any] = {"offset": offset, "size": len(data), "crc32c": crc32c(data)}
+        if is_image_field(name) or is_video_field(name):
+            (kind, height, width), seek, frames = image or ((DAMAGED, None, None), b"", None)
+            values |= {"height": height, "width": width, "kind": kind}
+            if is_image_field(name):
+                values["seek"] = len(seek)
+                self._seeks.append((row, name, seek))
+            else:
+                sums = None if frames is None else sum_frames(data, frames)
+                values |= {"frames": frames, "frame_crc32c": sums}
+            self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        columns = self._fields.setdefault(name, {attribute: [] for attribute in values})
+        for attribute, value in values.items():
+            column = columns[attribute]
+            column.extend([None] * (row - len(column)))
+            column.append(value)
+
+    def finish(self) -> pa.Table:
+        """Return the table of all rows."""
+        arrays: dict[str, pa.Array] = {
+            KEY: pa.array([row[0] for row in self._rows], pa.string()),
+            LABEL: pa.array([row[1] for row in self._rows], pa.int64()),
+            FILE: pa.array([row[2] for row in self._rows], pa.string()).dictionary_encode(),
+        }
+        for field in sorted(self._fields):
+            for attribute, values in self._fields[field].items():
+                values.extend([None] * (len(self._rows) - len(values)))
+                kind = list_attributes(field)[attribute]
+                arrays[f"{field}.{attribute}"] = pa.array(values, kind)
+        for name, kind in self._user_columns().items():
+            arrays[name] = pa.array([row[3].get(name) for row in self._rows], kind)
+        return pa.table(arrays)
+
+    def join_seeks(self) -> bytes:
+        """Return the content of the seek file: the tables of all rows, in the order of rows and fields."""
+        return b"".join(seek for _, _, seek in sorted(self._seeks, key=lambda entry: entry[:2]))
+
+    def _user_columns(self) -> dict[str, pa.DataType | None]:
+        if self._columns is None:
+            return dict.fromkeys(name for row in self._rows for name in row[3])
+        return {column.name: column.type for column in self._columns}
+
+
+def sum_frames(data: bytes, frames: Sequence[int]) -> list[int]:
+    """Return the CRC-32C of each frame of a video."""
+    sizes = np.array(frames, np.int64)
+    sums = np.zeros(len(sizes), np.uint32)
+    crc32c_each(data, np.cumsum(sizes) - sizes, sizes, sums)
+    return sums.tolist()
+
+
+def encode_index(table: pa.Table) -> bytes:
+    """Return the table as an Arrow IPC file of one record batch, the same bytes for the same rows."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def is_index(path: Path) -> bool:
+    """Return whether a file is an index, by its first columns."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            return bool(pa.ipc.open_file(file).schema.names[:3] == [KEY, LABEL, FILE])
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+
+
+def field_names(schema: pa.Schema) -> list[str]:
+    """Return the fields that an index describes, in its order."""
+    return [name[: -len(".offset")] for name in schema.names if name.endswith(".offset")]
+
+
+def user_columns(schema: pa.Schema) -> list[str]:
+    """Return the columns that came from the user."""
+    own = {KEY, LABEL, FILE}
+    for field in field_names(schema):
+        own |= {f"{field}.{attribute}" for attribute in list_attributes(field)}
+    return [name for name in schema.names if name not in own]

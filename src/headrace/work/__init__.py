@@ -1,0 +1,1 @@
+"""Threads, processes and queues: everything that runs beside the caller."""
