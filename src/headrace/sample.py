@@ -66,7 +66,8 @@ class Sample(Mapping[str, bytes]):
 
     `suffixes` keeps the spelling of a field's suffix in its source where that differs
     (`{"jpg": "JPEG"}`), so that unpacking gives the file its own name back. `frames` has the size
-    in bytes of every frame of each video field.
+    in bytes of every frame of each video field, `fps` its frames per second if that is known, and
+    `times` the seconds from the first frame to each frame, if the rate varies.
     """
 
     key: str
@@ -75,6 +76,8 @@ class Sample(Mapping[str, bytes]):
     columns: Mapping[str, Any] = field(default_factory=dict)
     suffixes: Mapping[str, str] = field(default_factory=dict)
     frames: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    fps: Mapping[str, float] = field(default_factory=dict)
+    times: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> bytes:
         try:

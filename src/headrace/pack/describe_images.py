@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 
 from PIL import Image
@@ -12,7 +11,7 @@ from headrace import _core
 from headrace.errors import SourceError
 from headrace.image_header import blame_image, read_header
 from headrace.sample import Sample, is_image_field, is_video_field
-from headrace.store.index_schema import Described, ImageNote
+from headrace.store.index_schema import Described, ImageNote, VideoNote
 
 _NATIVE = frozenset({"baseline", "grey"})
 
@@ -24,13 +23,13 @@ def describe_sample(sample: Sample, *, keep_damaged: bool = False) -> Described:
         sample: The sample.
         keep_damaged: Whether a damaged field has no note instead of being an error.
     """
-    images = {}
+    images: dict[str, ImageNote | VideoNote] = {}
     for name, data in sample.items():
         with suppress(SourceError) if keep_damaged else nullcontext():
             if is_image_field(name):
                 images[name] = describe_image(data)
             elif is_video_field(name):
-                images[name] = describe_video(data, sample.frames.get(name, ()))
+                images[name] = describe_video(sample, name)
     return Described(sample, images)
 
 
@@ -50,16 +49,25 @@ def describe_image(data: bytes) -> ImageNote:
 def check_pixels(described: Described) -> Described:
     """Return its argument. SourceError if an image does not decode of which only the header was read."""
     for name, note in described.images.items():
-        if is_image_field(name) and note.header.kind not in _NATIVE:
+        if isinstance(note, ImageNote) and note.header.kind not in _NATIVE:
             _check_with_pillow(described.sample[name])
     return described
 
 
-def describe_video(data: bytes, frames: Sequence[int]) -> ImageNote:
-    """Return the note of a video. SourceError if the frames do not fill the data exactly."""
-    if not frames or min(frames) <= 0 or sum(frames) != len(data):
-        raise SourceError(f"a video of {len(data)} bytes whose {len(frames)} frames do not add up")
-    return ImageNote(read_header(data[: frames[0]]), b"", frames)
+def describe_video(sample: Sample, name: str) -> VideoNote:
+    """Return the note of a video. SourceError if its frames do not fill the field exactly.
+
+    A frame that the core does not decode has no seek table; whoever renders it says what is wrong with it.
+    """
+    size, frames = len(sample[name]), sample.frames.get(name, ())
+    if not frames or min(frames) <= 0 or sum(frames) != size:
+        raise SourceError(f"a video of {size} bytes whose {len(frames)} frames do not add up")
+    times = sample.times.get(name)
+    if times is not None and len(times) != len(frames):
+        raise SourceError(f"a video of {len(frames)} frames with {len(times)} times")
+    pictures = sample.split_frames(name)
+    seeks = [_core.build_seek(picture)[1] for picture in pictures]
+    return VideoNote(read_header(pictures[0]), frames, seeks, sample.fps.get(name), times)
 
 
 def _check_with_pillow(data: bytes) -> None:

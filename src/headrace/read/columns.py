@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.errors import CorruptError
-from headrace.sample import is_image_field
+from headrace.sample import is_image_field, is_video_field
 from headrace.store.index_schema import FILE, KEY, LABEL, field_names
 
 NO_LABEL = int(np.iinfo(np.int64).min)
@@ -189,8 +189,8 @@ def _find_seeks(
     """Find the seek table of each picture: tables lie in the order of rows, and of fields within a row."""
     if not pictures:
         return ByteRanges(np.zeros(len(index), np.int64), np.zeros(len(index), np.int64))
-    images = sorted(name for name in field_names(index.schema) if is_image_field(name))
-    lengths = {name: _numbers(index[f"{name}.seek"]) for name in images}
+    images = sorted(n for n in field_names(index.schema) if is_image_field(n) or is_video_field(n))
+    lengths = {name: _measure_tables(index, name) for name in images}
     totals = np.sum(list(lengths.values()), axis=0)
     rows = np.cumsum(totals) - totals
     firsts = np.cumsum([0, *shards])[:-1][np.array(shards) > 0]
@@ -203,6 +203,18 @@ def _find_seeks(
         _first([offsets[name] for name in pictures], sizes),
         _first([lengths[name] for name in pictures], sizes),
     )
+
+
+def _measure_tables(index: pa.Table, name: str) -> NDArray[np.int64]:
+    """Return the bytes of each row's seek tables for an image or video field."""
+    if is_image_field(name):
+        return _numbers(index[f"{name}.seek"])
+    tables = index[f"{name}.frame_seek"]
+    counts = _numbers(pc.list_value_length(tables))
+    totals = np.append(0, np.cumsum(pc.list_flatten(tables).to_numpy(), dtype=np.int64))
+    ends = np.cumsum(counts)
+    lengths: NDArray[np.int64] = totals[ends] - totals[ends - counts]
+    return lengths
 
 
 def _first_value(index: pa.Table, pictures: Sequence[str], attribute: str) -> NDArray[np.int64]:

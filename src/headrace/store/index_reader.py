@@ -214,18 +214,43 @@ def _check_frames(path: Path, table: pa.Table, field: str) -> None:
     lengths = before[ends] - before[ends - counts]
     if (flat <= 0).any() or (lengths != sizes)[counts > 0].any():
         raise CorruptError(f"{path}: the frames of {field} do not add up to its size")
-    sums = table[f"{field}.frame_crc32c"].combine_chunks()
-    sum_counts = pc.fill_null(pc.list_value_length(sums), 0).to_numpy()
-    if (sum_counts != counts).any() or sums.flatten().null_count:
-        raise CorruptError(f"{path}: {field} does not have a CRC for each frame")
+    for name, optional in (("frame_crc32c", False), ("frame_seek", True), ("times", True)):
+        lists = table[f"{field}.{name}"].combine_chunks()
+        found = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+        absent = lists.is_null().to_numpy(zero_copy_only=False) & optional
+        if ((found != counts) & ~absent).any() or lists.flatten().null_count:
+            raise CorruptError(f"{path}: {field} does not have {name} for each frame")
+    _check_rates(path, table, field)
+
+
+def _check_rates(path: Path, table: pa.Table, field: str) -> None:
+    """Raise CorruptError unless rates are positive and the times of a video's frames never decrease from 0."""
+    rates = table[f"{field}.fps"].drop_null().to_numpy()
+    times = table[f"{field}.times"].combine_chunks()
+    flat = times.flatten().to_numpy()
+    lengths = pc.list_value_length(times).drop_null().to_numpy()
+    starts = np.cumsum(lengths) - lengths
+    steps = np.diff(flat, prepend=0.0)
+    steps[starts[lengths > 0]] = 0.0
+    if not (np.isfinite(rates).all() and (rates > 0).all()):
+        raise CorruptError(f"{path}: {field} has a frame rate that is not positive")
+    if not (np.isfinite(flat).all() and (steps >= 0).all() and not flat[starts[lengths > 0]].any()):
+        raise CorruptError(f"{path}: {field} has frame times that decrease, or do not begin at 0")
 
 
 def _check_seeks(path: Path, table: pa.Table, size: int) -> None:
     """Raise CorruptError unless the seek tables of all rows are as long as their file."""
-    fields = [field for field in field_names(table.schema) if is_image_field(field)]
     total = 0
-    for field in fields:
-        lengths, sizes = (_read_numbers(table[f"{field}.{name}"]) for name in ("seek", "size"))
+    for field in field_names(table.schema):
+        if is_image_field(field):
+            lengths, sizes = (_read_numbers(table[f"{field}.{name}"]) for name in ("seek", "size"))
+        elif is_video_field(field):
+            tables = table[f"{field}.frame_seek"]
+            lengths = tables.combine_chunks().flatten().to_numpy()
+            sizes = table[f"{field}.frames"].filter(tables.is_valid()).combine_chunks().flatten()
+            sizes = sizes.to_numpy()
+        else:
+            continue
         if (lengths < 0).any() or (lengths > sizes).any():
             raise CorruptError(f"{path}: a seek table of {field} is larger than its image")
         total += int(lengths.sum(dtype=np.int64))

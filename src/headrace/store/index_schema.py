@@ -7,10 +7,14 @@ Columns, in this order:
   <field>.seek                  int32: bytes of an image's table in the seek file, 0 for none
   <field>.frames                list of int32: sizes of a video's frames, which follow one another
   <field>.frame_crc32c          list of uint32: the checksum of each of them
+  <field>.frame_seek            list of int32: as .seek, of each of them; null if no frame has a table
+  <field>.fps .times            float64, list of float64: frames per second, null if unknown; seconds from the
+                                first frame to each frame, null if the rate is constant
   the user's own columns
 Fields are in alphabetical order. A field that a sample lacks is null.
 
-The seek file beside it holds the seek tables of all rows, field by field within a row, and nothing else.
+The seek file beside it holds the seek tables of all rows, field by field within a row and frame by frame
+within a field, and nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +39,13 @@ DAMAGED = "damaged"
 _PLACE = {"offset": pa.int64(), "size": pa.int64(), "crc32c": pa.uint32()}
 _SIZE = {"height": pa.int32(), "width": pa.int32(), "kind": pa.dictionary(pa.int32(), pa.string())}
 _IMAGE = {**_PLACE, **_SIZE, "seek": pa.int32()}
-_FRAMES = {"frames": pa.list_(pa.int32()), "frame_crc32c": pa.list_(pa.uint32())}
+_FRAMES = {
+    "frames": pa.list_(pa.int32()),
+    "frame_crc32c": pa.list_(pa.uint32()),
+    "frame_seek": pa.list_(pa.int32()),
+    "fps": pa.float64(),
+    "times": pa.list_(pa.float64()),
+}
 _VIDEO = {**_PLACE, **_SIZE, **_FRAMES}
 _OWN = frozenset({*_IMAGE, *_VIDEO})
 
@@ -64,21 +74,27 @@ def check_file_names(names: Iterable[str]) -> None:
 
 
 class ImageNote(NamedTuple):
-    """What the index says about an image; `seek` is empty if the native decoder does not use it.
-
-    For a video, this is the header of its first frame, and the size of every frame.
-    """
+    """What the index says about an image; `seek` is empty if the native decoder does not use it."""
 
     header: ImageHeader
     seek: bytes
-    frames: Sequence[int] = ()
+
+
+class VideoNote(NamedTuple):
+    """What the index says about a video: the header of its first frame, and a size and seek table per frame."""
+
+    header: ImageHeader
+    frames: Sequence[int]
+    seeks: Sequence[bytes]
+    fps: float | None = None
+    times: Sequence[float] | None = None
 
 
 class Described(NamedTuple):
     """A sample with the notes on its image and video fields. One without a note is damaged."""
 
     sample: Sample
-    images: dict[str, ImageNote]
+    images: dict[str, ImageNote | VideoNote]
 
 
 class IndexBuilder:
@@ -100,20 +116,25 @@ class IndexBuilder:
         """Start a row; its fields follow."""
         self._rows.append((key, label, file, columns))
 
-    def add_field(self, name: str, offset: int, data: bytes, image: ImageNote | None) -> None:
-        """Add a field of the current sample. An image field without a note is damaged."""
+    def add_field(
+        self, name: str, offset: int, data: bytes, note: ImageNote | VideoNote | None
+    ) -> None:
+        """Add a field of the current sample. An image or video field without a note is damaged."""
         row = len(self._rows) - 1
         values: dict[str, Any] = {"offset": offset, "size": len(data), "crc32c": crc32c(data)}
         if is_image_field(name) or is_video_field(name):
-            (kind, height, width), seek, frames = image or ((DAMAGED, None, None), b"", None)
+            kind, height, width = (DAMAGED, None, None) if note is None else note.header
             values |= {"height": height, "width": width, "kind": kind}
-            if is_image_field(name):
+            self.kinds[kind] = self.kinds.get(kind, 0) + 1
+            if isinstance(note, VideoNote):
+                values |= _list_frames(note, data)
+                self._seeks.append((row, name, b"".join(note.seeks)))
+            elif is_video_field(name):
+                values |= dict.fromkeys(_FRAMES)
+            else:
+                seek = b"" if note is None else note.seek
                 values["seek"] = len(seek)
                 self._seeks.append((row, name, seek))
-            else:
-                sums = None if frames is None else sum_frames(data, frames)
-                values |= {"frames": frames, "frame_crc32c": sums}
-            self.kinds[kind] = self.kinds.get(kind, 0) + 1
         columns = self._fields.setdefault(name, {attribute: [] for attribute in values})
         for attribute, value in values.items():
             column = columns[attribute]
@@ -144,6 +165,17 @@ class IndexBuilder:
         if self._columns is None:
             return dict.fromkeys(name for row in self._rows for name in row[3])
         return {column.name: column.type for column in self._columns}
+
+
+def _list_frames(note: VideoNote, data: bytes) -> dict[str, Any]:
+    """Return the columns of a video's frames."""
+    return {
+        "frames": note.frames,
+        "frame_crc32c": sum_frames(data, note.frames),
+        "frame_seek": [len(seek) for seek in note.seeks] if any(note.seeks) else None,
+        "fps": note.fps,
+        "times": note.times,
+    }
 
 
 def sum_frames(data: bytes, frames: Sequence[int]) -> list[int]:

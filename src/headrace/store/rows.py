@@ -22,7 +22,7 @@ _ROWS = 1024  # that are converted at once
 class StoredField(NamedTuple):
     """Where the bytes of a field lie in the file of its row, and their checksum.
 
-    `frames` and `frame_crc32c` are for videos: the size and the checksum of each frame.
+    The rest is for videos: the size, checksum and time of each frame, and the rate; see `index_schema`.
     """
 
     offset: int
@@ -30,6 +30,8 @@ class StoredField(NamedTuple):
     crc32c: int
     frames: list[int] | None
     frame_crc32c: list[int] | None
+    fps: float | None
+    times: list[float] | None
 
 
 class IndexRow(NamedTuple):
@@ -44,7 +46,9 @@ class IndexRow(NamedTuple):
     def make_sample(self, data: Mapping[str, bytes]) -> Sample:
         """Return the sample of this row, whose fields are `data`."""
         frames = {n: f.frames for n, f in self.fields.items() if f.frames is not None}
-        return Sample(self.key, data, self.label, self.columns, frames=frames)
+        fps = {n: f.fps for n, f in self.fields.items() if f.fps is not None}
+        times = {n: f.times for n, f in self.fields.items() if f.times is not None}
+        return Sample(self.key, data, self.label, self.columns, {}, frames, fps, times)
 
 
 def read_rows(table: pa.Table) -> Iterator[IndexRow]:

@@ -1,7 +1,7 @@
 """The members of a sample in a shard: one per field, and what WebDataset has beside them.
 
-`cls` is the label, `json` has the columns, and `<field>.frames.json` the frame sizes of a video. So the
-index can be rebuilt from the shard.
+`cls` is the label, `json` has the columns, and `<field>.frames.json` the frame sizes of a video, with its
+rate and times if they are known. So the index can be rebuilt from the shard.
 """
 
 from __future__ import annotations
@@ -38,6 +38,19 @@ def shard_fields(sample: Sample) -> dict[str, bytes]:
         columns = _make_plain(dict(sample.columns))
         text = json.dumps(columns, ensure_ascii=False, default=str, allow_nan=False)
         fields.setdefault("json", text.encode())
-    for name, sizes in sample.frames.items():
-        fields.setdefault(name + FRAMES, json.dumps(list(sizes)).encode())
+    for name in sample.frames:
+        fields.setdefault(name + FRAMES, json.dumps(_describe_frames(sample, name)).encode())
     return fields
+
+
+def _describe_frames(sample: Sample, name: str) -> Any:
+    """Return the frame sizes of a video; with its rate and times, if they are known."""
+    sizes = list(sample.frames[name])
+    if name not in sample.fps and name not in sample.times:
+        return sizes
+    frames: dict[str, Any] = {"sizes": sizes}
+    if name in sample.fps:
+        frames["fps"] = sample.fps[name]
+    if name in sample.times:
+        frames["times"] = list(sample.times[name])
+    return frames

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -100,21 +102,43 @@ def _parse_cls(key: str, text: bytes | None) -> int | None:
     return int(text)
 
 
-def _parse_frames(fields: Mapping[str, bytes]) -> dict[str, list[int]]:
-    """Return the frame sizes of the video fields, where they are given and add up."""
-    frames = {}
+class _Frames(NamedTuple):
+    """Frame sizes, rates and times of the video fields of a sample, as `Sample` has them."""
+
+    frames: dict[str, list[int]]
+    fps: dict[str, float]
+    times: dict[str, list[float]]
+
+
+def _parse_frames(fields: Mapping[str, bytes]) -> _Frames:
+    """Return what is said about the frames of the video fields, where it is given and adds up."""
+    found = _Frames({}, {}, {})
     for name in filter(is_video_field, fields):
         try:
-            sizes = json.loads(fields.get(name + FRAMES, b""))
+            said = json.loads(fields.get(name + FRAMES, b""))
         except (ValueError, RecursionError):
             continue
-        if (
-            isinstance(sizes, list)
-            and all(type(n) is int and n > 0 for n in sizes)
-            and sum(sizes) == len(fields[name])
-        ):
-            frames[name] = sizes
-    return frames
+        said = said if isinstance(said, dict) else {"sizes": said}
+        sizes: Any = said.get("sizes")
+        fps: Any = said.get("fps")
+        times: Any = said.get("times")
+        if not _is_list(sizes, int) or min(sizes, default=0) < 1 or sum(sizes) != len(fields[name]):
+            continue
+        found.frames[name] = sizes
+        if type(fps) in (int, float) and 0 < fps < math.inf:
+            found.fps[name] = float(fps)
+        if _is_list(times, int, float) and len(times) == len(sizes) and _increase(times):
+            found.times[name] = [float(time) for time in times]
+    return found
+
+
+def _is_list(value: Any, *kinds: type) -> bool:
+    return isinstance(value, list) and all(type(item) in kinds for item in value)
+
+
+def _increase(times: Sequence[float]) -> bool:
+    """Return whether times begin at 0 and never decrease, up to a finite one."""
+    return times[0] == 0 and times[-1] < math.inf and all(a <= b for a, b in pairwise(times))
 
 
 def _printable_key(key: str) -> str:
@@ -129,7 +153,7 @@ def _read_sample(
     check_size(sum(size for _, _, size in members), tar.max_file_size)
     fields = {name: tar.read_from(fd, offset, size) for name, offset, size in members}
     key = keep_key(_printable_key(key))
-    return Sample(key, fields, _parse_cls(key, fields.get("cls")), frames=_parse_frames(fields))
+    return Sample(key, fields, _parse_cls(key, fields.get("cls")), {}, {}, *_parse_frames(fields))
 
 
 class TarScan:
