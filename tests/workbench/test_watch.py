@@ -171,6 +171,28 @@ def test_the_worker_processes_of_headrace_are_counted(tmp_path: Path, start: str
     assert watched.exit_code == 0 and watched.workers == 2
 
 
+OUTLIVING = """
+import os, subprocess, sys
+writer = '''
+import os
+print("started", flush=True)
+number = 0
+try:
+    while number < 1_000_000:
+        number += 1
+        os.close(os.open(os.path.join(os.environ["HEADRACE_PROBE"], f"{number % 500}.part"), os.O_CREAT))
+except FileNotFoundError:
+    pass
+'''
+command = [sys.executable, "-S", "-c", writer]
+subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE).stdout.readline()
+"""
+
+
+def test_a_process_that_outlives_the_program_does_not_disturb_its_end() -> None:
+    assert run_python(OUTLIVING).exit_code == 0
+
+
 LAUNCHER = """
 import os, subprocess, sys
 ranks = [

@@ -8,7 +8,8 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -32,7 +33,7 @@ def watch_command(command: Sequence[str], output: IO[str] | None = None) -> Watc
     """
     machine = read_machine(Path.cwd())
     with (
-        tempfile.TemporaryDirectory(prefix="headrace-doctor-") as folder,
+        _open_folder() as folder,
         pass_signals() as relay,
     ):
         before = _children_cpu()
@@ -63,6 +64,22 @@ def watch_command(command: Sequence[str], output: IO[str] | None = None) -> Watc
             interrupted=relay.interrupted,
         )
         return replace(watched, disk=_find_disk(watched))
+
+
+@contextmanager
+def _open_folder() -> Iterator[str]:
+    """Yield a new folder for the records, which disappears at the end.
+
+    It is renamed before it is removed: a process that outlives the program finds no folder to write to, whatever
+    the moment, and so cannot add a file while the others are removed.
+    """
+    with tempfile.TemporaryDirectory(prefix="headrace-doctor-") as parent:
+        folder = os.path.join(parent, "records")
+        os.mkdir(folder)
+        try:
+            yield folder
+        finally:
+            os.rename(folder, os.path.join(parent, "ended"))
 
 
 def _find_disk(watched: Watched) -> str:
