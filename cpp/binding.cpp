@@ -265,6 +265,7 @@ void Request::read_jobs(nb::handle jobs) {
   const nb::object tables = jobs.attr("seeks");
   const Inputs* seeks = tables.is_none() ? nullptr : &inputs_.emplace_back(tables, count);
   const auto* checksums = read_rows<const uint32_t>(jobs, "checksums");
+  const auto* sizes = read_rows<const int32_t, 2>(jobs, "sizes");
   for (size_t i = 0; i < count; ++i) {
     headrace::RenderJob& job = request_.jobs[i];
     job.image = images.bytes(i);
@@ -274,6 +275,7 @@ void Request::read_jobs(nb::handle jobs) {
     }
     if (seeks) job.seek = seeks->bytes(i);
     if (checksums) job.checksum = checksums + i;
+    if (sizes) job.size = sizes + i * 2;
   }
   read_draws(jobs.attr("draws"));
 }

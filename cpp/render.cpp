@@ -36,6 +36,7 @@ Status open_picture(const RenderJob& job, Workspace& work) {
     if (opened != Status::ok) return opened;
     width = work.decoder.width();
     height = work.decoder.height();
+    if (job.size && (job.size[0] != height || job.size[1] != width)) return Status::other_size;
   }
   return job.box.lies_in(width, height) ? Status::ok : Status::bad_box;
 }

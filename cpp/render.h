@@ -26,7 +26,8 @@ struct RenderJob {
   Bytes image;                         // a JPEG; or RGB pixels without gaps, if they have a size:
   int32_t width = 0, height = 0;       // zero for a JPEG
   const uint32_t* checksum = nullptr;  // the CRC-32C that a JPEG must have; null: not checked
-  Bytes seek;                          // may be empty
+  const int32_t* size = nullptr;  // the height and width that a JPEG must have; null: not checked
+  Bytes seek;                     // may be empty
 
   Box box{};
   Viewport viewport{};

@@ -13,6 +13,7 @@ enum class Status : int32_t {
   bad_box = 4,      // the box does not lie inside the image
   too_large = 5,    // the image has more pixels than the limit allows
   changed = 6,      // the data do not have the expected checksum
+  other_size = 7,   // the image does not have the expected size
 };
 
 }  // namespace headrace

@@ -1,5 +1,6 @@
 """The transforms that the core runs: `Loader(..., transform=[RandomResizedCrop(224), RandomHorizontalFlip()])`."""
 
+from headrace.recipe.clip import Clip
 from headrace.recipe.transforms import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -11,12 +12,14 @@ from headrace.recipe.transforms import (
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
+    ThreeCrop,
 )
 
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "CenterCrop",
+    "Clip",
     "ColorJitter",
     "Lighting",
     "Normalize",
@@ -24,4 +27,5 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "Resize",
+    "ThreeCrop",
 ]

@@ -62,7 +62,7 @@ def test_no_run_is_read_long_before_it_is_needed() -> None:
         read.append(run)
         return Run(take(1), NO_TABLES, {})
 
-    with RunReader(RunSchedule(steps, steps, steps), read_run, steps, ahead=2) as reader:
+    with RunReader(RunSchedule(steps, steps, steps), read_run, lambda run: 1, ahead=2) as reader:
         for step in range(20):
             reader.take([step])
             assert max(read) <= step + 2
@@ -101,7 +101,7 @@ def test_large_memory_begins_in_the_middle_of_a_page_so_that_files_are_copied_fa
 def test_a_thread_claims_several_small_runs_together(size: int, together: int) -> None:
     steps = np.arange(40)
     schedule = RunSchedule(steps, np.zeros_like(steps), steps)
-    with RunReader(schedule, None, np.full(40, size), threads=0) as reader:  # type: ignore[arg-type]
+    with RunReader(schedule, None, lambda run: size, threads=0) as reader:  # type: ignore[arg-type]
         assert reader._claim() == list(range(together))
         assert reader._claim() == list(range(together, 2 * together))
 
@@ -116,7 +116,7 @@ def test_a_thread_leaves_the_others_their_share_and_later_steps_for_later() -> N
         return Run(take(1), NO_TABLES, {})
 
     schedule = RunSchedule(runs, runs // 8, runs // 8)
-    with RunReader(schedule, read_run, np.ones(12, np.int64), threads=2, ahead=0) as reader:
+    with RunReader(schedule, read_run, lambda run: 1, threads=2, ahead=0) as reader:
         assert list(reader.take(list(range(8)))) == list(range(8))
         assert sorted(read) == list(range(8))
 
@@ -131,7 +131,7 @@ def test_an_error_arrives_at_the_step_that_needs_the_run(threads: int) -> None:
         return Run(take(1), NO_TABLES, {})
 
     schedule = RunSchedule(steps, np.zeros_like(steps), steps)
-    with RunReader(schedule, read_run, np.ones(12, np.int64), threads=threads) as reader:
+    with RunReader(schedule, read_run, lambda run: 1, threads=threads) as reader:
         for step in range(5):
             assert list(reader.take([step])) == [step]
             reader.finish_step(step)
@@ -150,7 +150,7 @@ def test_closing_does_not_wait_for_all_claimed_runs() -> None:
         return Run(take(1), NO_TABLES, {})
 
     schedule = RunSchedule(runs, np.zeros_like(runs), runs)
-    reader = RunReader(schedule, read_run, np.ones(16, np.int64), threads=1)
+    reader = RunReader(schedule, read_run, lambda run: 1, threads=1)
     begun.wait(60)
     with reader._change:
         reader._closed = True

@@ -192,8 +192,8 @@ def test_a_bad_sample_is_a_status_and_zeros_and_the_others_are_fine(batch):
 
 
 def test_every_status_has_a_message():
-    messages = {status_message(code) for code in range(7)}
-    assert len(messages) == len(Status) == 7
+    messages = {status_message(code) for code in range(8)}
+    assert len(messages) == len(Status) == 8
     with pytest.raises(ValueError, match="77"):
         status_message(77)
 

@@ -3,6 +3,20 @@
 NumPy only: no files, no threads, no state. Every function is pure, and so safe in any thread or process.
 """
 
+from headrace.plan.clips import (
+    count_offsets,
+    count_starts_in_time,
+    find_short,
+    jitter_offsets,
+    loop_video,
+    measure_spans,
+    repeat_last,
+    show_in_time,
+    spread_over_video,
+    start_anywhere,
+    start_evenly,
+    start_one_after_another,
+)
 from headrace.plan.color import jitter_factors, jitter_order, jitter_range, lighting_alphas
 from headrace.plan.crops import (
     CROP_UNIFORMS,
@@ -10,6 +24,7 @@ from headrace.plan.crops import (
     random_flip,
     random_resized_crop,
     resize_shorter,
+    three_crop_offsets,
 )
 from headrace.plan.epoch import EpochPlan, StepPlan, plan_epoch
 from headrace.plan.mixture import draw_mixture
@@ -29,20 +44,33 @@ __all__ = [
     "StepPlan",
     "Stream",
     "center_crop_offsets",
+    "count_offsets",
+    "count_starts_in_time",
     "cut_runs",
     "draw_mixture",
     "draw_seeds",
     "draw_uniforms",
     "draw_weighted",
     "find_runs",
+    "find_short",
     "group_files",
     "jitter_factors",
+    "jitter_offsets",
     "jitter_order",
     "jitter_range",
     "lighting_alphas",
+    "loop_video",
+    "measure_spans",
     "plan_epoch",
     "random_flip",
     "random_resized_crop",
+    "repeat_last",
     "resize_shorter",
     "schedule_runs",
+    "show_in_time",
+    "spread_over_video",
+    "start_anywhere",
+    "start_evenly",
+    "start_one_after_another",
+    "three_crop_offsets",
 ]

@@ -78,6 +78,25 @@ def center_crop_offsets(
     return _center(widths, crop_width), _center(heights, crop_height)
 
 
+def three_crop_offsets(
+    heights: NDArray[np.int64], widths: NDArray[np.int64], crop_height: int, crop_width: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the (lefts, tops) int64[B, 3] of three crops along the longer side: its beginning, middle and end.
+
+    The middle one is `CenterCrop`'s; so are all three where the image is not larger than the crop.
+    """
+    lefts, tops = center_crop_offsets(heights, widths, crop_height, crop_width)
+    wide = widths - crop_width >= heights - crop_height
+    return _spread(lefts, widths - crop_width, wide), _spread(tops, heights - crop_height, ~wide)
+
+
+def _spread(
+    middle: NDArray[np.int64], spare: NDArray[np.int64], along: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    moves = along & (spare > 0)
+    return np.stack([np.where(moves, 0, middle), middle, np.where(moves, spare, middle)], axis=1)
+
+
 def _center(lengths: NDArray[np.int64], crop: int) -> NDArray[np.int64]:
     spare = lengths - crop
     halves = np.rint(spare / 2).astype(np.int64)  # to even, as Python's round

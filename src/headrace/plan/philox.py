@@ -35,6 +35,7 @@ class Stream(IntEnum):
     JITTER = 7
     LIGHTING = 8
     USER = 9
+    CLIP = 10
 
 
 def philox4x32(

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.errors import CorruptError
+from headrace.read.frames import PictureRanges, VideoFrames, read_frames
 from headrace.sample import is_image_field, is_video_field
 from headrace.store.index_schema import FILE, KEY, LABEL, field_names
 
@@ -31,6 +32,10 @@ class ByteRanges:
     offset: NDArray[np.int64]
     size: NDArray[np.int64]
     checksum: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+
+    def find_bytes(self, row: int) -> tuple[int, int]:
+        """Return the bounds of a sample's bytes."""
+        return int(self.offset[row]), int(self.offset[row] + self.size[row])
 
     @classmethod
     def make_empty(cls, count: int) -> ByteRanges:
@@ -50,7 +55,8 @@ class Columns:
 
     `span` covers the wanted bytes of a sample, `fields` says where each wanted field lies. `image` is
     the sample's picture, wanted or not; `height` and `width` are 0 if it is damaged or missing.
-    `seek` says where the image's table lies in the seek file of its shard.
+    `seek` says where the image's table lies in the seek file of its shard. If videos are wanted, `image` is
+    the sample's video, `seek` all tables of its frames, and `frames` says more about these.
     """
 
     files: Sequence[str]
@@ -63,9 +69,24 @@ class Columns:
     width: NDArray[np.int64]
     label: NDArray[np.int64]
     user: dict[str, pa.ChunkedArray]
+    frames: VideoFrames | None = None
 
     def __len__(self) -> int:
         return len(self.file)
+
+    def find_pictures(
+        self, rows: NDArray[np.int64], frames: NDArray[np.int64] | None = None
+    ) -> PictureRanges:
+        """Return where the images of rows lie, [B, 1]; or `frames` int64[B, J] of their videos."""
+        image, seek = self.image, self.seek
+        starts, tables = image.offset[rows][:, None], seek.offset[rows][:, None]
+        if frames is None:
+            checksums = image.checksum[rows][:, None]
+            sizes = image.size[rows][:, None]
+            return PictureRanges(starts, sizes, checksums, tables, seek.size[rows][:, None])
+        assert self.frames is not None
+        found = self.frames.locate(rows, frames)
+        return found._replace(offset=starts + found.offset, seek_offset=tables + found.seek_offset)
 
     @property
     def anchor(self) -> ByteRanges:
@@ -111,7 +132,14 @@ def read_columns(
         width=_first_value(index, pictures, "width"),
         label=_numbers(index[LABEL], NO_LABEL),
         user={name: index[name] for name in user},
+        frames=_read_frames(index, pictures),
     )
+
+
+def _read_frames(index: pa.Table, pictures: Sequence[str]) -> VideoFrames | None:
+    """Return the frames of the videos, if the pictures are videos."""
+    videos = [name for name in pictures if is_video_field(name)]
+    return read_frames(index, *videos) if videos else None
 
 
 def find_several(index: pa.Table, pictures: Sequence[str]) -> NDArray[np.bool_]:

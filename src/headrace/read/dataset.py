@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.files.pread import retry_stale
-from headrace.sample import Sample, field_name, is_image_field
+from headrace.sample import Sample, field_name, is_image_field, is_video_field
 from headrace.store.index_reader import read_index, read_indexes
 from headrace.store.manifest import MANIFEST, Manifest, read_manifest
 from headrace.store.rows import IndexRow, read_fields, read_row
@@ -112,13 +112,13 @@ class Dataset(Sequence[Sample]):
         return self._take(table.filter(expression)[_ROW].to_numpy())
 
     def choose_image(self, field: str) -> Dataset:
-        """Return the same samples with this field as their picture, if they have several images.
+        """Return the same samples with this field as their picture, if they have several images or videos.
 
         Loader(dataset.choose_image("left.jpg"), 64)
         """
         field = field_name(field)
-        if field not in self.fields or not is_image_field(field):
-            images = [name for name in self.fields if is_image_field(name)]
+        images = [name for name in self.fields if is_image_field(name) or is_video_field(name)]
+        if field not in images:
             raise ValueError(
                 f"{field!r} is not an image field of {self.origin}; choose one of {images}"
             )

@@ -167,6 +167,25 @@ class Layout:
             raise CorruptError(f"{path}: {reason}")
         return memory
 
+    def read_pieces(
+        self, row: int, starts: NDArray[np.int64], stops: NDArray[np.int64], take: Allocate
+    ) -> tuple[NDArray[np.uint8], dict[int, str]]:
+        """Read parts of the file of a row, one after the other; return the memory, and why it could not be read."""
+        path, sizes = self.path_of(row), stops - starts
+        memory, place = take(int(sizes.sum())), 0
+        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+            reason = _fill_from(path, memory[place : place + size], start)
+            if reason is not None:
+                if self.part_of(row).loose:
+                    return memory, {row: reason}
+                raise CorruptError(f"{path}: {reason}")
+            place += size
+        return memory, {}
+
+    def measure_seeks(self) -> int:
+        """Return the bytes of all seek tables."""
+        return int(self.columns.seek.size.sum())
+
     def describe_changed(self, row: int) -> str:
         """Say that the bytes of a row do not have their checksum, and what to do."""
         return f"{CHANGED}; {_OPEN_AGAIN if self.part_of(row).loose else _RESTORE}"

@@ -91,14 +91,14 @@ class RunReader:
         self,
         schedule: RunSchedule,
         read_run: ReadRun,
-        sizes: NDArray[np.int64],
+        measure: Callable[[int], int],
         *,
         arenas: Arenas | None = None,
         start: int = 0,
         ahead: int = 2,
         threads: int = 2,
     ) -> None:
-        """Begin at step `start`. `read_run(run, take)` reads a run of about `sizes[run]` bytes.
+        """Begin at step `start`. `read_run(run, take)` reads a run of about `measure(run)` bytes.
 
         `arenas` may come from an earlier reader: memory that was used before is quicker to fill.
         """
@@ -106,7 +106,7 @@ class RunReader:
         self._runs = schedule.runs[wanted].tolist()
         self._first = schedule.first[wanted].tolist()
         self._last = dict(zip(self._runs, schedule.last[wanted].tolist(), strict=True))
-        self._read_run, self._sizes, self._ahead = read_run, sizes, ahead
+        self._read_run, self._measure, self._ahead = read_run, measure, ahead
         self._arenas = arenas or Arenas()
         self._change = threading.Condition()
         self._step = start
@@ -172,6 +172,7 @@ class RunReader:
     def _work(self) -> None:
         while claimed := self._claim():
             before = time.perf_counter()
+            new_bytes = 0
             done: dict[int, Run] = {}
             failed: dict[int, BaseException] = {}
             for run in claimed:
@@ -179,12 +180,13 @@ class RunReader:
                     break
                 try:
                     done[run] = self._read_run(run, self._arenas.take)
+                    new_bytes += self._measure(run)
                 except BaseException as error:  # noqa: BLE001 - raised again where the run is needed
                     failed[run] = error
             with self._change:
                 self._ready.update(done)
                 self._failed.update(failed)
-                self._new_bytes += sum(int(self._sizes[run]) for run in done)
+                self._new_bytes += new_bytes
                 self._new_seconds += time.perf_counter() - before
                 if self._missing:
                     self._missing -= done.keys() | failed.keys()
@@ -205,7 +207,7 @@ class RunReader:
                     claimed, size = list[int](), 0
                     while len(claimed) < share and size < _CLAIMED_BYTES:
                         claimed.append(self._runs[self._next])
-                        size += int(self._sizes[claimed[-1]])
+                        size += self._measure(claimed[-1])
                         self._next += 1
                     return claimed
                 self._change.wait()

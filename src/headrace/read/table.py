@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from headrace.read.columns import ByteRanges, Columns, digest_keys, find_several, read_columns
 from headrace.read.dataset import Dataset
+from headrace.read.frames import VideoFrames
 from headrace.read.run_layout import Part
-from headrace.sample import is_image_field, picture_fields
+from headrace.sample import is_image_field, is_video_field, picture_fields
 from headrace.store.index_schema import field_names, user_columns
 from headrace.store.rows import read_row
 
@@ -25,8 +26,23 @@ class Table:
     that are decoded if there are other images beside them. `kinds` counts the pictures of each kind.
     """
 
-    def __init__(self, datasets: Sequence[Dataset], fields: Sequence[str], *, image: bool) -> None:
-        self._datasets = list(datasets)
+    def __init__(
+        self,
+        datasets: Sequence[Dataset],
+        fields: Sequence[str],
+        *,
+        image: bool,
+        video: bool = False,
+    ) -> None:
+        """Read the rows of datasets.
+
+        Args:
+            datasets: Open datasets.
+            fields: Fields and columns that are wanted beside the picture.
+            image: Whether the picture is wanted.
+            video: Whether the picture is a video.
+        """
+        self._datasets, self._video = list(datasets), video
         counts = [dataset.manifest.samples for dataset in datasets]
         self.bounds = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         self.keys = b""
@@ -36,11 +52,13 @@ class Table:
         columns = []
         for dataset, start in zip(datasets, self.bounds[:-1].tolist(), strict=True):
             index = dataset.read_index()
-            images = [name for name in field_names(index.schema) if is_image_field(name)]
-            pictures = find_pictures(dataset, images)
+            names = field_names(index.schema)
+            images = list(filter(is_video_field if video else is_image_field, names))
+            pictures = find_videos(dataset, images) if video else find_pictures(dataset, images)
             if image:
+                _check_kind(dataset, names, video)
                 _check_pictures(dataset, index, pictures)
-            chosen = [] if pictures == picture_fields(images) else pictures
+            chosen = [] if not video and pictures == picture_fields(images) else pictures
             self.keys += digest_keys(index) + "".join(chosen).encode()
             if pictures != images:
                 self.pictures.update(pictures)
@@ -58,9 +76,11 @@ class Table:
         """Say that a row has no picture, not even a damaged one; None if it has one."""
         dataset, row = self._find(row)
         fields = dataset.read_row(row).fields
-        if set(find_pictures(dataset, dataset.fields)) & set(fields):
+        find = find_videos if self._video else find_pictures
+        if set(find(dataset, dataset.fields)) & set(fields):
             return None
-        return f"has no {dataset.image or 'image'}; its fields are {', '.join(fields)}"
+        name = dataset.image or ("video" if self._video else "image")
+        return f"has no {name}; its fields are {', '.join(fields)}"
 
     def list_columns(self, row: int) -> list[str]:
         """Return the user's columns in the dataset of a row."""
@@ -88,6 +108,30 @@ def find_pictures(dataset: Dataset, fields: Sequence[str]) -> list[str]:
     if dataset.image is None:
         return picture_fields(fields)
     return [name for name in fields if name == dataset.image]
+
+
+def find_videos(dataset: Dataset, fields: Sequence[str]) -> list[str]:
+    """Return the fields that may be the video of a sample: the chosen one, or all."""
+    return [n for n in fields if is_video_field(n) and dataset.image in (None, n)]
+
+
+def _check_kind(dataset: Dataset, fields: Sequence[str], video: bool) -> None:
+    """Raise ValueError if clips of images are wanted, or images of videos."""
+    videos = [name for name in fields if is_video_field(name)]
+    if video and not videos:
+        raise ValueError(
+            f"{dataset.origin} has no videos, its fields are {list(fields)}: leave Clip out, or pack videos"
+        )
+    if video and len(find_videos(dataset, videos)) != 1:
+        raise ValueError(
+            f"{dataset.origin} has several videos, {', '.join(videos)}; choose one with "
+            "open_dataset(path).choose_image(field)"
+        )
+    if not video and videos and not any(map(is_image_field, fields)):
+        raise ValueError(
+            f"{dataset.origin} holds videos ({', '.join(videos)}): begin the transform with "
+            "headrace.transforms.Clip(frames)"
+        )
 
 
 def _check_pictures(dataset: Dataset, index: pa.Table, pictures: Sequence[str]) -> None:
@@ -156,7 +200,13 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
             name: _join_columns(datasets, name, [part.user[name] for part in parts])
             for name in first.user
         },
+        frames=_join_frames(parts),
     )
+
+
+def _join_frames(parts: list[Columns]) -> VideoFrames | None:
+    frames = [part.frames for part in parts if part.frames is not None]
+    return VideoFrames.join(frames) if frames else None
 
 
 def _join_columns(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headrace.recipe.clip import IMAGES, Clip, Shape
 from headrace.recipe.core_recipe import ORDER, Recipe, compile_recipe
 from headrace.recipe.pixels import Converted
 from headrace.recipe.torchvision import (
@@ -23,7 +24,7 @@ from headrace.recipe.torchvision import (
     list_steps,
     read_step,
 )
-from headrace.recipe.transforms import Normalize, Transform
+from headrace.recipe.transforms import Normalize, ThreeCrop, Transform
 from headrace.render import Output
 from headrace.render.options import BYTES
 
@@ -54,6 +55,7 @@ class Pipeline:
         output: What the core makes of such images.
         lines: Where each step runs.
         normalizes: Whether images that come back from Python become floats, here or on a device.
+        clip: Which frames of a video all steps apply to, each frame by itself. None: samples are images.
     """
 
     recipe: Recipe | None
@@ -63,6 +65,16 @@ class Pipeline:
     output: Output = BYTES
     lines: tuple[Line, ...] = ()
     normalizes: bool = False
+    clip: Clip | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """What a sample consists of."""
+        if self.clip is None:
+            return IMAGES
+        return Shape(
+            self.clip.clips, 1 if self.recipe is None else self.recipe.crops, self.clip.frames
+        )
 
     @property
     def final_output(self) -> Output:
@@ -80,6 +92,21 @@ class Pipeline:
         return replace(self, recipe=recipe, output=BYTES)
 
 
+def take_clip(transform: Any) -> tuple[Clip | None, list[Any]]:
+    """Return the `Clip` that a transform begins with, if it does, and all other steps.
+
+    Raises:
+        ValueError: There is a `Clip` elsewhere.
+    """
+    steps = list_steps(transform)
+    clip = steps.pop(0) if steps and isinstance(steps[0], Clip) else None
+    if any(isinstance(step, Clip) for step in steps):
+        raise ValueError(
+            "Clip chooses the frames that all other steps apply to: put one Clip first"
+        )
+    return clip, steps
+
+
 def divide_transform(
     transform: Any,
     common_size: tuple[int, int] | None,
@@ -90,13 +117,25 @@ def divide_transform(
     """Decide which step of a transform runs where.
 
     Args:
-        transform: A list of our transforms, a torchvision `Compose`, or any function of a PIL image.
+        transform: A list of our transforms, a torchvision `Compose`, or any function of a PIL image. It may begin
+            with a `Clip`; then it is applied to every frame.
         common_size: The size of the images if they all have the same.
         collates: Whether a function of the user's own gets the samples after all steps. Then the core runs
             nothing after Python.
         any_size: Whether each batch has the size of its image, as batches of one sample may.
     """
-    steps = list_steps(transform)
+    clip, steps = take_clip(transform)
+    if clip is None and any(isinstance(step, ThreeCrop) for step in steps):
+        raise ValueError("ThreeCrop gives three views of a clip: begin the transform with Clip")
+    pipeline = _divide_steps(steps, common_size, collates=collates, any_size=any_size)
+    if clip is None:
+        return pipeline
+    return replace(pipeline, clip=clip, lines=(Line(clip, "plan"), *pipeline.lines))
+
+
+def _divide_steps(
+    steps: list[Any], common_size: tuple[int, int] | None, *, collates: bool, any_size: bool
+) -> Pipeline:
     _check_kinds(steps)
     _check_normalize(steps)
     if all(isinstance(step, Transform) for step in steps) and not collates:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import plan
-from headrace.plan import Stream, draw_uniforms
+from headrace.plan import Stream
+from headrace.recipe.randomness import Randomness
 from headrace.recipe.torchvision import AsBytes, AsFloats, Form, Keep, Meaning, Several, Standardize
 from headrace.recipe.transforms import (
     CenterCrop,
@@ -23,6 +24,7 @@ from headrace.recipe.transforms import (
     RandomHorizontalFlip,
     RandomResizedCrop,
     Resize,
+    ThreeCrop,
     Transform,
 )
 from headrace.render import Color, Draws, Output, Resample, Target, Viewport
@@ -43,24 +45,13 @@ _FIELDS: dict[type[Transform], str] = {
     RandomResizedCrop: "random_crop",
     Resize: "resize",
     CenterCrop: "center_crop",
+    ThreeCrop: "three_crop",
     RandomHorizontalFlip: "flip",
     ColorJitter: "jitter",
     Lighting: "lighting",
 }
 ORDER: tuple[type[Transform], ...] = (*_FIELDS, Normalize)
 """The order in which the core runs transforms, each at most once."""
-
-
-@dataclass(frozen=True)
-class Randomness:
-    """The randomness of a batch: its seed and epoch, and a number for each sample."""
-
-    seed: int
-    epoch: int
-    ids: NDArray[np.int64]
-
-    def uniforms(self, stream: Stream, count: int) -> NDArray[np.float64]:
-        return draw_uniforms(self.seed, self.epoch, stream, self.ids, count)
 
 
 @dataclass(frozen=True)
@@ -73,6 +64,7 @@ class Recipe:
     random_crop: RandomResizedCrop | None = None
     resize: Resize | None = None
     center_crop: CenterCrop | None = None
+    three_crop: ThreeCrop | None = None
     flip: RandomHorizontalFlip | None = None
     jitter: ColorJitter | None = None
     lighting: Lighting | None = None
@@ -128,7 +120,7 @@ class Recipe:
         before = {kind for kind, name in _FIELDS.items() if getattr(self, name) is not None}
         if isinstance(step, (RandomResizedCrop, Resize)):
             return not before
-        if isinstance(step, CenterCrop):
+        if isinstance(step, (CenterCrop, ThreeCrop)):
             return before <= {Resize}
         if isinstance(step, ColorJitter) and Lighting in before:
             return False
@@ -149,8 +141,8 @@ class Recipe:
         """
         if self.random_crop is not None:
             return replace(self, size=_pair(self.random_crop.size))
-        if self.center_crop is not None:
-            return replace(self, size=_pair(self.center_crop.size))
+        if (crop := self.center_crop or self.three_crop) is not None:
+            return replace(self, size=_pair(crop.size))
         if any_size and common_size is None:
             return replace(self, size=None)
         if self.resize is not None:
@@ -163,6 +155,11 @@ class Recipe:
         return replace(self, size=common_size)
 
     @property
+    def crops(self) -> int:
+        """How many views of an image there are."""
+        return 1 if self.three_crop is None else 3
+
+    @property
     def resample(self) -> Resample:
         resizing = self.random_crop or self.resize
         return "bilinear" if resizing is None else resizing.interpolation
@@ -172,17 +169,30 @@ class Recipe:
         size = self.size
         if size is None:
             assert draws.viewport is not None
-            ((height, width),) = draws.viewport.sizes.tolist()
+            height, width = draws.viewport.sizes[0].tolist()  # all jobs show the same sample
             size = height, width
         return Target(size, self.output, self.resample)
 
     def draw(self, randomness: Randomness, heights: Sizes, widths: Sizes) -> Draws:
-        """Return boxes, flips and colours of images of these sizes: a pure function of its arguments."""
+        """Return boxes, flips and colours of images of these sizes: a pure function of its arguments.
+
+        There are `crops` rows per image, which differ only in the part of it that they show.
+        """
         flips = None
         if self.flip is not None:
             flips = plan.random_flip(randomness.uniforms(Stream.FLIP, 1)[:, 0], self.flip.p)
         boxes, viewport = self._draw_crops(randomness, heights, widths)
-        return Draws(boxes, viewport, flips, self._draw_color(randomness))
+        draws = Draws(boxes, viewport, flips, self._draw_color(randomness))
+        return draws if self.three_crop is None else self._spread_crops(draws)
+
+    def _spread_crops(self, draws: Draws) -> Draws:
+        """Return three draws for each one, which show the beginning, the middle and the end of the longer side."""
+        assert draws.viewport is not None and self.size is not None
+        heights, widths = draws.viewport.sizes.T
+        offsets = np.stack(plan.three_crop_offsets(heights, widths, *self.size), axis=2)
+        draws = draws.repeat(3)
+        assert draws.viewport is not None
+        return replace(draws, viewport=replace(draws.viewport, offsets=offsets.reshape(-1, 2)))
 
     def _draw_crops(
         self, randomness: Randomness, heights: Sizes, widths: Sizes
@@ -193,7 +203,7 @@ class Recipe:
             ranges = {"scale": crop.scale, "ratio": crop.ratio}
             return plan.random_resized_crop(heights, widths, uniforms, **ranges), None
         whole = np.stack([zeros, zeros, widths, heights], axis=1).astype(np.int32)
-        if self.size is not None and self.center_crop is None:
+        if self.size is not None and self.center_crop is None and self.three_crop is None:
             return whole, None
         new = heights, widths
         if self.resize is not None:
@@ -241,8 +251,10 @@ def compile_recipe(
             "transforms come once each and in this order: a crop, RandomHorizontalFlip, ColorJitter, "
             f"Lighting, Normalize; not {[kind.__name__ for kind in kinds]}"
         )
-    if kinds[:1] == [RandomResizedCrop] and {Resize, CenterCrop} & set(kinds):
-        raise ValueError("RandomResizedCrop gives the size: leave Resize and CenterCrop out")
+    if kinds[:1] == [RandomResizedCrop] and {Resize, CenterCrop, ThreeCrop} & set(kinds):
+        raise ValueError("RandomResizedCrop gives the size: leave Resize and other crops out")
+    if {CenterCrop, ThreeCrop} <= set(kinds):
+        raise ValueError("CenterCrop and ThreeCrop both give the size: leave one of them out")
     recipe = Recipe()
     for step in steps:
         recipe = recipe.put(step)

@@ -27,11 +27,11 @@ def describe_loader(
     """Return the title and a line per step; `pictures` names the fields that are decoded."""
     decoding = "core" if pipeline.recipe is not None else "core, with Python"
     name = " ".join(["decode", ", ".join(sorted(pictures))]).rstrip()
-    rows = [(name, _describe_place(decoding, workers, threads), "")]
-    rows += [
+    rows = [
         (_name(line.step), _describe_place(line.where, workers, threads), line.why)
         for line in pipeline.lines
     ]
+    rows.insert(pipeline.clip is not None, (name, _describe_place(decoding, workers, threads), ""))
     if collate_fn is not None:
         why = "it gets the samples after all steps"
         rows.append((f"collate_fn {_name(collate_fn)}", _describe_place("Python", workers, 0), why))
@@ -58,6 +58,7 @@ def log_hints(
 def _describe_place(where: str, workers: int, threads: int) -> str:
     processes = f"{workers} worker{'s' * (workers != 1)}" if workers else "the iterating thread"
     return {
+        "plan": "chosen before reading",
         "core": f"core, {threads} threads",
         "core, with Python": f"core, {processes}",
         "Python": f"Python, {processes}",

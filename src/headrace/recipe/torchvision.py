@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from headrace.recipe.clip import Clip
 from headrace.recipe.patched_steps import find_change
 from headrace.recipe.transforms import (
     CenterCrop,
@@ -100,11 +101,11 @@ def list_steps(transform: Any) -> list[Any]:
         return [transform]
     if inner is not None:
         return [step for part in inner for step in list_steps(part)]
-    if isinstance(transform, type) and issubclass(transform, Transform):
+    if isinstance(transform, type) and issubclass(transform, (Transform, Clip)):
         raise TypeError(
             f"transform has the class {transform.__name__}: give {transform.__name__}(...)"
         )
-    if callable(transform) or isinstance(transform, Transform):
+    if callable(transform) or isinstance(transform, (Transform, Clip)):
         return [transform]
     raise TypeError(f"transform is {transform!r}; give a function, a Compose, or a list")
 

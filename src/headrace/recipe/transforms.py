@@ -1,7 +1,7 @@
 """The transforms that the native core runs, as values. Names and defaults are torchvision's.
 
-A list of them has at most one crop (`RandomResizedCrop`, or `Resize` and/or `CenterCrop`), then flips and
-colours in the order below, and `Normalize` last. Your own functions can stand before `Normalize`.
+A list of them has at most one crop (`RandomResizedCrop`, or `Resize` and/or `CenterCrop` or `ThreeCrop`), then
+flips and colours in the order below, and `Normalize` last. Your own functions can stand before `Normalize`.
 """
 
 from __future__ import annotations
@@ -95,6 +95,21 @@ class CenterCrop:
 
 
 @dataclass(frozen=True)
+class ThreeCrop:
+    """Crop the beginning, the middle and the end of the longer side: three views of each clip, for testing.
+
+    It follows `Clip` and a `Resize` of the shorter side. A batch of K clips has 3 K views, those of a clip one after
+    the other: uint8[B, 3 * K, T, H, W, 3].
+    """
+
+    size: int | tuple[int, int]
+
+    def __post_init__(self) -> None:
+        _make_tuples(self, "size")
+        _check_pixels("size", self.size)
+
+
+@dataclass(frozen=True)
 class RandomHorizontalFlip:
     """Mirror the image with probability `p`."""
 
@@ -164,6 +179,7 @@ Transform = (
     RandomResizedCrop
     | Resize
     | CenterCrop
+    | ThreeCrop
     | RandomHorizontalFlip
     | ColorJitter
     | Lighting

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Rows = slice | NDArray[np.int64]
 MAX_SIDE = 1 << 26  # a picture of 1 x 65,500 whose shorter side becomes 1,024
 
 
@@ -41,7 +42,7 @@ class Color:
     order: NDArray[np.uint8] | None = None
     lighting: NDArray[np.float32] | None = None
 
-    def take(self, rows: slice) -> Color:
+    def take(self, rows: Rows) -> Color:
         """Return the colours of some of the jobs."""
         return Color(*(None if array is None else array[rows] for array in vars(self).values()))
 
@@ -72,7 +73,7 @@ class Viewport:
     sizes: NDArray[np.integer[Any]]
     offsets: NDArray[np.integer[Any]]
 
-    def take(self, rows: slice) -> Viewport:
+    def take(self, rows: Rows) -> Viewport:
         """Return the viewports of some of the jobs."""
         return Viewport(self.sizes[rows], self.offsets[rows])
 
@@ -122,7 +123,11 @@ class Draws:
     def __len__(self) -> int:
         return len(self.boxes)
 
-    def take(self, rows: slice) -> Draws:
+    def repeat(self, count: int) -> Draws:
+        """Return the draws of `count` jobs for each one, next to each other."""
+        return self if count == 1 else self.take(np.repeat(np.arange(len(self)), count))
+
+    def take(self, rows: Rows) -> Draws:
         """Return the draws of some of the jobs."""
         return Draws(
             self.boxes[rows],

@@ -36,12 +36,14 @@ class Jobs:
         draws: The geometry and the colours of each job.
         seeks: Tables of `build_seek`, which may be empty. They change the speed, never the result.
         checksums: uint32[B], the CRC-32C of each encoded image. Default: not checked.
+        sizes: int32[B, 2], the (height, width) that each encoded image must have. Default: not checked.
     """
 
     images: Sequence[Data] | Arena
     draws: Draws
     seeks: Sequence[Data] | Arena | None = None
     checksums: NDArray[np.uint32] | None = None
+    sizes: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
         self._read_bytes("images")
@@ -50,6 +52,10 @@ class Jobs:
         if self.checksums is not None:
             checksums = read_rows("checksums", self.checksums, np.uint32, len(self))
             object.__setattr__(self, "checksums", checksums)
+        if self.sizes is not None:
+            object.__setattr__(
+                self, "sizes", read_rows("sizes", self.sizes, np.int32, len(self), 2)
+            )
 
     def _read_bytes(self, name: str) -> None:
         data = getattr(self, name)
@@ -163,6 +169,9 @@ class RenderRequest:
         verdict, rows = Status(self.status[row]), slice(row, row + 1)
         data: Any = self.jobs.images[row]
         self.status[row], pixels = decode_with_pillow(data, verdict, self.target.depth16)
+        sizes = self.jobs.sizes
+        if pixels is not None and sizes is not None and pixels.shape[:2] != tuple(sizes[row]):
+            self.status[row], pixels = Status.OTHER_SIZE, None
         if pixels is not None:
             jobs = Jobs([np.ascontiguousarray(pixels)], self.jobs.draws.take(rows))
             target = replace(self.target, out=self.out[rows], threads=1)

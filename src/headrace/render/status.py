@@ -15,6 +15,7 @@ class Status(IntEnum):
     BAD_BOX = 4
     TOO_LARGE = 5
     CHANGED = 6
+    OTHER_SIZE = 7
 
 
 # Pillow decides on these: it decodes formats that the core does not know, and some files that the core calls damaged.
@@ -28,6 +29,7 @@ _MESSAGES = {
     Status.BAD_BOX: "the box does not lie inside the picture",
     Status.TOO_LARGE: "the picture claims more pixels than the limit allows",
     Status.CHANGED: "the data does not have its CRC-32C",
+    Status.OTHER_SIZE: "the picture does not have the size that was expected",
 }
 
 

@@ -41,20 +41,38 @@ class BadSamples:
         self,
         step: StepPlan,
         status: NDArray[np.int32],
+        frames: NDArray[np.int64] | None,
         bad: NDArray[np.bool_],
         errors: list[tuple[str, str]],
     ) -> None:
-        """Add the images that did not decode to `bad`, reported in `errors`."""
-        failed = (status != 0) | (self.layout.columns.height[step.rows] == 0)
+        """Add the samples of which a picture did not decode to `bad`, reported in `errors`.
+
+        Args:
+            step: The samples.
+            status: int32[B, J], the status of each picture.
+            frames: int64[B, K, T], the frames that the pictures are; None for images.
+            bad: Which samples are bad.
+            errors: Keys and reasons.
+        """
+        failed = (status != 0).any(axis=1) | (self.layout.columns.height[step.rows] == 0)
         for i in np.flatnonzero(failed & step.valid & ~bad):
-            row = int(step.rows[i])
-            errors.append(self.report(row, self._describe(int(status[i]), row)))
+            row, first = int(step.rows[i]), int((status[i] != 0).argmax())
+            code = int(status[i, first])
+            where = (
+                ""
+                if frames is None or not code
+                else f"frame {_find_frame(frames[i], first, status.shape[1])}: "
+            )
+            errors.append(self.report(row, where + self._describe(code, row)))
         bad |= failed
 
     def _describe(self, status: int, row: int) -> str:
         """Say why an image was not rendered."""
         if status == Status.CHANGED:
             return self.layout.describe_changed(row)
+        if status == Status.OTHER_SIZE:
+            width, height = self.layout.columns.width[row], self.layout.columns.height[row]
+            return f"it is not of {width} x {height} pixels, as the first frame of its video"
         if status == Status.BAD_BOX:
             width, height = self.layout.columns.width[row], self.layout.columns.height[row]
             return (
@@ -79,6 +97,12 @@ class BadSamples:
                 "give on_error='skip' or 'substitute' to continue without it"
             )
         return key, reason
+
+
+def _find_frame(frames: NDArray[np.int64], picture: int, pictures: int) -> int:
+    """Return which frame a picture of a sample shows: clips in several crops show their frames several times."""
+    clips, length = frames.shape
+    return int(frames[picture * clips // pictures, picture % length])
 
 
 def choose_rows(bad: NDArray[np.bool_], on_error: OnError) -> NDArray[np.int64] | None:

@@ -29,6 +29,7 @@ class Batch(tuple[Any, ...]):
         errors: (key, reason) of samples that did not decode and were left out or substituted.
         epoch: number of the epoch. With the seed, epoch and step are enough to make the batch again.
         step: number of the batch in its epoch.
+        clips: int64[B, T], numbers of the frames that a clip shows; [B, K, T] with several clips. None for images.
         finished: whether all transforms ran in Python, so that a device has nothing to normalise.
 
     Raises:
@@ -44,6 +45,7 @@ class Batch(tuple[Any, ...]):
     epoch: int
     step: int
     finished: bool
+    clips: NDArray[np.int64] | None
 
     def __new__(
         cls,
@@ -56,12 +58,14 @@ class Batch(tuple[Any, ...]):
         epoch: int = 0,
         step: int = 0,
         finished: bool = False,
+        clips: NDArray[np.int64] | None = None,
     ) -> Self:
         """Make a batch; from the values alone, one that does not know where it comes from."""
         batch = super().__new__(cls, values)
         if valid is not None and rows is not None and draws is not None:
             batch.valid, batch.rows, batch.draws = valid, rows, draws
             batch.errors, batch.epoch, batch.step, batch.finished = errors, epoch, step, finished
+            batch.clips = clips
         return batch
 
     if not TYPE_CHECKING:  # so that type checkers notice a mistyped name
@@ -106,6 +110,8 @@ class Batch(tuple[Any, ...]):
     def take(self, kept: NDArray[np.int64]) -> Batch:
         """Return the same values with the attributes of the entries `kept`."""
         chosen = {name: getattr(self, name)[kept] for name in ("valid", "rows", "draws")}
+        if self.clips is not None:
+            chosen["clips"] = self.clips[kept]
         return _rebuild(tuple(self), {**vars(self), **chosen})
 
     def __reduce__(self) -> tuple[Any, ...]:

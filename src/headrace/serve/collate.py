@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from headrace.recipe.pixels import is_picture
+from headrace.serve.batch import map_nested
 from headrace.serve.batch_memory import BatchMemory
 
 
@@ -47,6 +48,25 @@ def collate(values: Sequence[Any], *, tensors: bool) -> Any:
     if type(first).__module__.partition(".")[0] in ("torch", "torchvision"):
         return _stack_tensors(values)
     return _stack_arrays(values, tensors)
+
+
+def is_array(value: Any) -> bool:
+    """Return whether it is a NumPy array or a tensor."""
+    return isinstance(value, np.ndarray) or type(value).__module__.partition(".")[0] == "torch"
+
+
+def fold_clips(values: Any, lead: tuple[int, ...]) -> Any:
+    """Return collated pictures [B * J, ...] as samples [B, *lead, ...]; tensors [C, H, W] as [B, C, T, H, W]."""
+    if not lead:
+        return values
+
+    def fold(array: Any) -> Any:
+        folded = array.reshape(-1, *lead, *array.shape[1:])
+        if isinstance(array, np.ndarray) or array.ndim != 4:
+            return folded
+        return folded.movedim(len(lead), len(lead) + 1)
+
+    return map_nested(values, is_array, fold)
 
 
 def _stack(arrays: list[NDArray[Any]]) -> NDArray[Any]:

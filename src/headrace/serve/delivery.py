@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.recipe.clip import Shape
 from headrace.render import Output
 from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import Allocate
@@ -22,8 +23,14 @@ class Delivery:
     keeps_bytes: bool = False
     allocate: Allocate | None = None
 
-    def convert(self, batches: Iterator[Batch], output: Output) -> Iterator[Batch]:
-        """Return the batches as the training loop receives them; `output` says how images shall end."""
+    def convert(self, batches: Iterator[Batch], output: Output, shape: Shape) -> Iterator[Batch]:
+        """Return the batches as the training loop receives them.
+
+        Args:
+            batches: batches as they were rendered.
+            output: how images shall end.
+            shape: what a sample consists of.
+        """
         return batches
 
     def describe(self, output: Output) -> str:

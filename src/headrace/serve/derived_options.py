@@ -15,16 +15,26 @@ from headrace.read.table import Table
 WINDOW_BYTES = 96 << 20
 
 
-def choose_window(window: int | str | None, table: Table, global_batch: int) -> int | None:
-    """Return the window in samples, None for all. It depends on the data, not on the requested fields."""
+def choose_window(
+    window: int | str | None, table: Table, global_batch: int, *, apart: bool = False
+) -> int | None:
+    """Return the window in samples, None for all. It depends on the data, not on the requested fields.
+
+    Args:
+        window: option of the loader.
+        table: rows of the dataset.
+        global_batch: samples per step on all ranks.
+        apart: whether each sample is read by itself, so that mixing all of them costs nothing. Files of their own
+            always are; and folders are sorted by class.
+    """
     if window is None:
         return None
     if not isinstance(window, str):
         return index(window)
     if window != "auto":
         raise ValueError(f"window is {window!r}; give 'auto', a number of samples, or None")
-    if any(part.loose for part in table.parts):
-        return None  # each file is read by itself anyway, and folders are sorted by class
+    if apart or any(part.loose for part in table.parts):
+        return None
     sizes = table.columns.anchor.size
     mean = max(int(sizes.mean()) if len(sizes) else 1, 1)
     return min(max(WINDOW_BYTES // mean, 4 * global_batch), MAX_WINDOW)

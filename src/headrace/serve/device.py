@@ -32,7 +32,8 @@ def prefetch_to_device(
     Args:
         batches: what to iterate over. Tensors are found in tuples, lists and dicts.
         device: where to copy them.
-        normalize: how to normalise uint8 tensors of four dimensions (images, NCHW) on the device. Default: not at all.
+        normalize: how to normalise uint8 tensors of pictures on the device: those of four dimensions (images, NCHW), of
+            five (clips, NCTHW) and of six (several clips). Default: not at all.
 
     Returns:
         An iterator over the same batches on `device`.
@@ -116,23 +117,29 @@ def _prefetch(batches: Iterable[T], copies: Any, normalize: Output | None) -> It
         copies.finish()
 
 
+def find_channels(axes: int) -> int:
+    """Return which axis of pictures, in tensors of so many axes, has the channels."""
+    return 2 if axes == 6 else 1
+
+
 def make_normalizer(output: Output) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function from uint8[B, 3, H, W] to the floats of the core; other tensors stay as they are."""
+    """Return a function from bytes, [B, 3, H, W] or of clips, to the floats of the core; other tensors stay."""
     dtype = getattr(torch, output.dtype)
 
     @cache
-    def place_constants(device: torch.device) -> tuple[torch.Tensor, ...]:
+    def place_constants(device: torch.device, axes: int) -> tuple[torch.Tensor, ...]:
         # Once per device, since this copy blocks. Tensors, not numbers: CUDA divides by a number by
         # multiplying with its reciprocal.
+        after = [1] * (axes - 1 - find_channels(axes))
         return tuple(
-            torch.tensor(values, dtype=torch.float32, device=device).view(1, -1, 1, 1)
+            torch.tensor(values, dtype=torch.float32, device=device).view(-1, *after)
             for values in ([255.0], output.mean, output.std)
         )
 
     def normalize(images: torch.Tensor) -> torch.Tensor:
-        if images.dtype != torch.uint8 or images.ndim != 4 or dtype == torch.uint8:
+        if images.dtype != torch.uint8 or images.ndim not in (4, 5, 6) or dtype == torch.uint8:
             return images
-        levels, mean, std = place_constants(images.device)
+        levels, mean, std = place_constants(images.device, images.ndim)
         floats = images.to(torch.float32)
         floats = floats.mul_(1 / levels) if output.reciprocal else floats.div_(levels)
         return floats.sub_(mean).div_(std).to(dtype)

@@ -18,6 +18,8 @@ from headrace.plan import EpochPlan, Shuffle, Split, plan_epoch
 from headrace.read.dataset import Dataset
 from headrace.read.run_layout import Layout
 from headrace.read.table import Table
+from headrace.recipe.clip import Clip
+from headrace.serve.clip_draws import reads_spans
 from headrace.serve.derived_options import choose_run_bytes, choose_window
 from headrace.serve.loader_options import LoaderOptions
 from headrace.serve.renderer import IMAGE, LABEL
@@ -47,8 +49,11 @@ class Position(NamedTuple):
 class Epochs:
     """Plans epochs over the samples of a source, as one rank iterates over them."""
 
-    def __init__(self, source: Dataset | Mixture, options: LoaderOptions) -> None:
-        self.table = _read_table(source, options.fields)
+    def __init__(
+        self, source: Dataset | Mixture, options: LoaderOptions, clip: Clip | None = None
+    ) -> None:
+        self.table = _read_table(source, options.fields, clip)
+        self.reads_spans = clip is not None and reads_spans(self.table.columns, clip)
         self.sampling = Sampling(source, self.table, options.weights, options.seed)
         self.seed = options.seed
         self._choices = options.shuffle, options.window
@@ -60,7 +65,10 @@ class Epochs:
         """Set what depends on the number of ranks."""
         shuffle, window = self._choices
         self.split = split
-        self.window = choose_window(window, self.table, split.global_batch) if shuffle else 0
+        self.window: int | None = 0
+        if shuffle:
+            apart = self.reads_spans
+            self.window = choose_window(window, self.table, split.global_batch, apart=apart)
         self.shuffle = Shuffle(self.seed, self.window) if shuffle else None
 
     def shared_by(self, rank: int, world_size: int) -> Epochs:
@@ -79,7 +87,10 @@ class Epochs:
         anywhere = shuffle is not None and shuffle.is_global(len(self.sampling))
         if anywhere not in self._layouts:
             columns = self.table.columns
-            run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=self.sampling.share)
+            run_bytes = 1
+            if not self.reads_spans:
+                share = self.sampling.share
+                run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=share)
             self._layouts[anywhere] = Layout(columns, self.table.parts, run_bytes)
         return self._layouts[anywhere]
 
@@ -109,7 +120,7 @@ class Epochs:
         return digest.hexdigest()
 
 
-def _read_table(source: Dataset | Mixture, fields: Sequence[str]) -> Table:
+def _read_table(source: Dataset | Mixture, fields: Sequence[str], clip: Clip | None) -> Table:
     datasets = source.datasets if isinstance(source, Mixture) else [source]
     others = [name for name in fields if name not in (IMAGE, LABEL)]
-    return Table(datasets, others, image=IMAGE in fields)
+    return Table(datasets, others, image=IMAGE in fields, video=clip is not None)

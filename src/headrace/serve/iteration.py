@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 
-from headrace.plan import EpochPlan, schedule_runs
+from headrace.plan import EpochPlan
 from headrace.read.run_reader import RunReader
 from headrace.serve.batch import Batch
 from headrace.serve.python_workers import Workers
@@ -52,7 +52,7 @@ def iterate(
             last = now
             if batch is None:
                 break
-            production.counters.count_batch(batch)
+            production.counters.count_batch(batch, production.pictures)
             yield batch
             del batch
     if not production.finished:
@@ -73,7 +73,7 @@ class Production:
         prefetch: int,
     ) -> None:
         self.ready: BoundedQueue[Batch] = BoundedQueue(prefetch)
-        self.counters = renderer.counters
+        self.counters, self.pictures = renderer.counters, renderer.shape.pictures
         self.finished = False
         self._plan, self._renderer, self._first = plan, renderer, start
         self._ahead, self._workers, self._owner = prefetch, workers, os.getpid()
@@ -163,11 +163,11 @@ class Production:
         return bool(in_flight)
 
     def _open_reader(self) -> RunReader:
-        layout = self._renderer.layout
+        reading = self._renderer.reading
         return RunReader(
-            schedule_runs(self._plan),
-            layout.read_run,
-            layout.sizes,
+            reading.schedule(),
+            reading.read,
+            reading.measure,
             arenas=self._renderer.memory.arenas,
             start=self._first,
             ahead=self._ahead,
@@ -175,13 +175,13 @@ class Production:
 
     def _prepare(self, reader: RunReader) -> Generator[Prepared, None, None]:
         """Yield what rendering needs for each step, made while earlier steps are rendered."""
-        layout, total = self._renderer.layout, len(self._plan)
+        reading, total = self._renderer.reading, len(self._plan)
         together = max(1, _DRAWN_TOGETHER // self._plan.split.batch_size)
         for first in range(self._first, total, together):
             numbers = range(first, min(first + together, total))
             steps = [self._plan.step(number) for number in numbers]
             for number, step, drawn in zip(numbers, steps, self._renderer.draw(steps)):
-                runs = reader.take(sorted(set(layout.runs_of(step.rows).tolist())))
+                runs = reader.take(reading.list_units(number, step.rows))
                 yield self._renderer.prepare(number, step, drawn, runs)
 
 

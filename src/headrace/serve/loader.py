@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.open import open_dataset
 from headrace.read.dataset import Dataset
-from headrace.recipe.core_or_python import Pipeline, divide_transform
+from headrace.recipe.core_or_python import Pipeline, divide_transform, take_clip
 from headrace.recipe.explain import describe_loader, log_hints
 from headrace.serve.batch import Batch
 from headrace.serve.delivery import Delivery
@@ -97,7 +97,8 @@ class Loader(LoaderOptions):
     def _open(self, delivery: Delivery) -> None:
         """Open the data, and decide what runs where."""
         self.dataset = self._open_dataset()
-        self._epochs = Epochs(self.dataset, self)
+        clip, _ = take_clip(self.transform) if IMAGE in self.fields else (None, [])
+        self._epochs = Epochs(self.dataset, self, clip)
         self._cursor = Cursor(self._epochs, self.given_place)
         pipeline = self._divide_transform() if IMAGE in self.fields else Pipeline(None)
         self._output = pipeline.final_output
@@ -111,8 +112,9 @@ class Loader(LoaderOptions):
         return open_dataset(self.source, on_error="raise" if self.on_error == "raise" else "skip")
 
     def _divide_transform(self) -> Pipeline:
-        check_no_masks(self.dataset)
         table, subset = self._epochs.table, self._epochs.sampling.subset
+        if table.columns.frames is None:
+            check_no_masks(self.dataset)
         pipeline = divide_transform(
             self.transform,
             find_common_size(table.columns, subset),
@@ -255,7 +257,7 @@ class Loader(LoaderOptions):
         plan = epochs.plan(begin)
         batches = self._producer.produce(self, epochs, begin.epoch, plan, begin.step)
         try:
-            for batch in self._delivery.convert(batches, self._output):
+            for batch in self._delivery.convert(batches, self._output, self._pipeline.shape):
                 self._cursor.advance(begin._replace(step=batch.step + 1), len(plan))
                 yield self._unwrap(batch)
                 del batch

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from headrace.plan import EpochPlan
+from headrace.read.reading import Reading, RunReading, SpanReading
 from headrace.recipe.core_or_python import Pipeline
 from headrace.serve.batch import IGNORED_LABEL, Batch
 from headrace.serve.batch_memory import LoaderMemory
+from headrace.serve.clip_draws import ClipDraws
 from headrace.serve.delivery import Delivery
 from headrace.serve.epochs import Epochs
 from headrace.serve.iteration import Production, iterate
@@ -39,7 +41,7 @@ class Producer:
         self, options: LoaderOptions, epochs: Epochs, epoch: int, plan: EpochPlan, first: int
     ) -> Generator[Batch, None, None]:
         """Return the batches of an epoch from step `first` on. Nothing is started before the first `next`."""
-        renderer, prefetch = self.make_renderer(options, epochs, epoch), options.prefetch
+        renderer, prefetch = self.make_renderer(options, epochs, epoch, plan), options.prefetch
         part = self._make_python_part(options, renderer) if self._in_python else None
 
         def start() -> Production:
@@ -69,13 +71,22 @@ class Producer:
         """Return what was produced so far."""
         return summarise(self.counters, [production.ready for production in self._running])
 
-    def make_renderer(self, options: LoaderOptions, epochs: Epochs, epoch: int) -> Renderer:
+    def make_renderer(
+        self, options: LoaderOptions, epochs: Epochs, epoch: int, plan: EpochPlan
+    ) -> Renderer:
         """Return what renders the batches of an epoch."""
+        clips, clip, layout = None, self._pipeline.clip, epochs.layout
+        reading: Reading = RunReading(layout, plan)
+        if clip is not None and layout.columns.frames is not None:
+            clips = ClipDraws(clip, layout.columns.frames, plan, options.seed, epoch)
+            if epochs.reads_spans:
+                reading = SpanReading(layout, plan, clips.find_frames)
         if self._memory is None:
             self._memory = LoaderMemory(options.prefetch, self._delivery.allocate)
         self._memory = self._memory.here()
         return Renderer(
-            layout=epochs.layout,
+            layout=layout,
+            reading=reading,
             recipe=self._pipeline.recipe,
             fields=options.fields,
             seed=options.seed,
@@ -88,6 +99,8 @@ class Producer:
             memory=self._memory,
             depth16=options.depth16,
             verify=options.verify,
+            shape=self._pipeline.shape,
+            clips=clips,
         )
 
     def _make_python_part(self, options: LoaderOptions, renderer: Renderer) -> PythonPart:
@@ -101,6 +114,7 @@ class Producer:
             on_error=options.on_error,
             label_at=None if keeps_labels else options.fields.index(LABEL),
             depth16=options.depth16,
+            lead=self._pipeline.shape.lead,
         )
         return PythonPart(steps, renderer)
 

@@ -7,6 +7,7 @@ known; samples that do not decode are reported, not raised.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,8 +21,8 @@ from headrace.recipe.pixels import convert_pixels
 from headrace.render import decode_jpeg
 from headrace.render.options import Depth16
 from headrace.serve.bad_samples import OnError, choose_rows, take_rows
-from headrace.serve.batch import IGNORED_LABEL
-from headrace.serve.collate import collate, stack_pictures
+from headrace.serve.batch import IGNORED_LABEL, map_nested
+from headrace.serve.collate import collate, fold_clips, is_array, stack_pictures
 from headrace.work.call_task import Failure, make_failure
 from headrace.work.seeding import set_globals
 
@@ -31,7 +32,11 @@ _BLACK = np.zeros((256, 256, 3), np.uint8)
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """A batch on its way into Python. `columns` holds its fields in order, None for the image."""
+    """A batch on its way into Python. `columns` holds its fields in order, None for the image.
+
+    `images` has all pictures of a sample next to each other, and `seeds` a number for each of them: the same for
+    the frames of a clip, which so get the same random numbers.
+    """
 
     images: NDArray[np.uint8] | Sequence[bytes]
     columns: tuple[Any, ...]
@@ -69,14 +74,18 @@ class PythonSteps:
     label_at: int | None
     """The column whose labels are replaced in a batch without a good sample; None if they stay."""
     depth16: Depth16 = "clip"
+    lead: tuple[int, ...] = ()
+    """The axes of a batch between its samples and the pixels of a picture; see `Shape`."""
 
     def __call__(self, raw: Raw) -> Done:
-        results: dict[int, Any] = {}
+        results: dict[int, list[Any]] = {}
         bad: list[tuple[int, str]] = []
-        for place, image in enumerate(raw.images):
+        each = math.prod(self.lead)
+        count = len(raw.images) // each
+        for place in range(count):
             try:
-                set_globals(int(raw.seeds[place]))
-                results[place] = self._transform(image)
+                numbers = range(place * each, (place + 1) * each)
+                results[place] = [self._transform(raw.images[n], raw.seeds[n]) for n in numbers]
             except _BadImage as error:
                 bad.append((place, str(error)))
             except Exception as error:  # noqa: BLE001 - raised again in the training loop
@@ -84,10 +93,11 @@ class PythonSteps:
                 return Done((), failure=failure)
         if bad and self.on_error == "raise":
             return Done((), bad=tuple(bad))
-        kept = _choose(len(raw.images), bad, self.on_error)
+        kept = _choose(count, bad, self.on_error)
         try:
             if bad and not results:  # the batch is still needed, marked invalid: see choose_rows
-                results = dict.fromkeys(range(len(raw.images)), self._transform(_BLACK))
+                black = [self._transform(_BLACK, raw.seeds[0])] * each
+                results = dict.fromkeys(range(count), black)
                 raw = self._ignore_labels(raw)
             return self._collate(raw, results, kept, tuple(bad))
         except Exception as error:  # noqa: BLE001
@@ -100,7 +110,8 @@ class PythonSteps:
         columns[self.label_at] = np.full_like(columns[self.label_at], IGNORED_LABEL)
         return replace(raw, columns=tuple(columns))
 
-    def _transform(self, image: Any) -> Any:
+    def _transform(self, image: Any, seed: np.uint64) -> Any:
+        set_globals(int(seed))
         pixels = image if isinstance(image, np.ndarray) else _decode(image, self.depth16)
         value = convert_pixels(pixels, self.pipeline.entry)
         for step in self.pipeline.steps:
@@ -110,21 +121,30 @@ class PythonSteps:
     def _collate(
         self,
         raw: Raw,
-        results: dict[int, Any],
+        results: dict[int, list[Any]],
         kept: NDArray[np.int64] | None,
         bad: tuple[tuple[int, str], ...],
     ) -> Done:
-        places = list(range(len(raw.images))) if kept is None else kept.tolist()
-        images = [results[place] for place in places]
+        places = list(results) if kept is None else kept.tolist()
         columns = [take_rows(column, kept) for column in raw.columns]
         if self.collate_fn is not None:
             lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns]
-            lists[self.image_at] = images
+            lists[self.image_at] = [self._join(results[place]) for place in places]
             return Done(self.collate_fn(list(zip(*lists))), kept, bad=bad)
+        images = [image for place in places for image in results[place]]
         # Where images are converted after Python, arrays are images too.
         pictures = stack_pictures(images, arrays=self.pipeline.converts)
-        columns[self.image_at] = pictures if pictures is not None else self._collate_images(images)
+        values = pictures if pictures is not None else self._collate_images(images)
+        columns[self.image_at] = fold_clips(values, self.lead)
         return Done(tuple(columns), kept, pictures is not None, bad)
+
+    def _join(self, images: list[Any]) -> Any:
+        """Return what collate_fn gets for a sample: the result of its image, or those of its frames in one value."""
+        if not self.lead:
+            return images[0]
+        pictures = stack_pictures(images, arrays=True)
+        values = collate(images, tensors=self.tensors) if pictures is None else pictures
+        return map_nested(fold_clips(values, self.lead), is_array, lambda array: array[0])
 
     def _collate_images(self, images: list[Any]) -> Any:
         """Collate values that are not pictures of one size, after the steps that the core would have run."""

@@ -7,6 +7,7 @@ worker that dies raises one at once; closing ends all workers, whatever they are
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections import deque
@@ -21,6 +22,7 @@ from numpy import random as numpy_random
 
 from headrace.errors import WorkerError
 from headrace.plan import draw_seeds
+from headrace.recipe.randomness import Randomness
 from headrace.render import Output, render_batch
 from headrace.serve.batch import Batch
 from headrace.serve.python_batch import Done, PythonSteps, Raw
@@ -42,8 +44,17 @@ class PythonPart:
         """Return what Python needs of a batch."""
         at = self.steps.image_at
         columns = (*batch[:at], None, *batch[at + 1 :])
-        seeds = draw_seeds(self.renderer.seed, self.renderer.epoch, batch.draws)
-        return Raw(batch[at], columns, seeds)
+        renderer, images = self.renderer, batch[at]
+        randomness = Randomness(renderer.seed, renderer.epoch, batch.draws)
+        parts = randomness.split(renderer.shape.clips)
+        seeds = draw_seeds(parts.seed, parts.epoch, parts.ids)
+        if lead := self.steps.lead:
+            seeds = np.repeat(seeds, math.prod(lead) // renderer.shape.clips)
+            if isinstance(images, np.ndarray):
+                images = images.reshape(-1, *images.shape[1 + len(lead) :])
+            else:
+                images = [frame for frames in images for frame in frames]
+        return Raw(images, columns, seeds)
 
     def receive(self, batch: Batch, done: Done | Failure) -> Batch:
         """Return the batch with what Python made of it; raise what went wrong there."""
@@ -79,11 +90,13 @@ class PythonPart:
 
     def _convert(self, pictures: Any, output: Output) -> Any:
         """Run the last steps in the core."""
-        count, height, width = pictures.shape[:3]
-        size, boxes = (height, width), np.tile([0, 0, width, height], (count, 1))
-        out = self.renderer.memory.batches.take(output.shape(count, size), output.element)
+        *counts, height, width, _ = pictures.shape
+        flat = pictures.reshape(-1, height, width, 3)
+        size, boxes = (height, width), np.tile([0, 0, width, height], (len(flat), 1))
+        out = self.renderer.memory.batches.take(output.shape(len(flat), size), output.element)
         threads = self.renderer.threads
-        return render_batch(pictures, boxes, size, output=output, out=out, threads=threads)[0]
+        images, _ = render_batch(flat, boxes, size, output=output, out=out, threads=threads)
+        return images.reshape(*counts, *images.shape[1:])
 
     def _explain(self, batch: Batch, failure: Failure) -> WorkerError:
         where = f"in step {batch.step} of epoch {batch.epoch}"

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from headrace._core import crc32c
 from headrace.plan import StepPlan
 from headrace.read.columns import ABSENT, NO_LABEL
+from headrace.read.reading import Reading
 from headrace.read.run_layout import Layout, Run
 from headrace.read.table import Table
-from headrace.recipe.core_recipe import Randomness, Recipe
+from headrace.recipe.clip import IMAGES, Shape
+from headrace.recipe.core_recipe import Recipe
+from headrace.recipe.randomness import Randomness
 from headrace.render import (
     Arena,
     Crew,
@@ -29,6 +32,7 @@ from headrace.render.options import Depth16
 from headrace.serve.bad_samples import BadSamples, OnError, choose_rows, take_rows
 from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import LoaderMemory
+from headrace.serve.clip_draws import ClipDraws
 from headrace.serve.stats import Counters
 
 IMAGE, LABEL = "image", "label"
@@ -42,6 +46,7 @@ class Prepared:
         lost: Rows whose bytes are missing or have changed since they were indexed, with the reason.
         images: The encoded images if they are rendered elsewhere.
         jobs: The images to be rendered, if there are any.
+        frames: The frames int64[B, K, T] of clips; None for images.
     """
 
     number: int
@@ -50,6 +55,7 @@ class Prepared:
     lost: dict[int, str]
     images: Arena | None = None
     jobs: Jobs | None = None
+    frames: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +78,7 @@ class Renderer:
     """
 
     layout: Layout
+    reading: Reading
     recipe: Recipe | None
     """None if images are passed on as they are encoded."""
     fields: Sequence[str]
@@ -87,17 +94,27 @@ class Renderer:
     depth16: Depth16 = "clip"
     verify: bool = True
     """Whether samples with a wrong checksum are bad samples."""
+    shape: Shape = IMAGES
+    """What a sample consists of."""
+    clips: ClipDraws | None = None
+    """The clips that samples consist of; None for images."""
 
     def draw(self, steps: Sequence[StepPlan]) -> list[Draws | None]:
-        """Return all that is random in some steps; None for each if no image is rendered."""
+        """Return all that is random in some steps; None for each if no image is rendered.
+
+        The frames of a clip share a row.
+        """
         if IMAGE not in self.fields or self.recipe is None:
             return [None] * len(steps)
         columns, rows = self.layout.columns, np.concatenate([step.rows for step in steps])
+        rows = np.repeat(rows, self.shape.clips)
         # A damaged image has no size. Any box will do, since the result is not used.
         heights, widths = np.maximum(columns.height[rows], 1), np.maximum(columns.width[rows], 1)
         ids = np.concatenate([step.draws for step in steps])
-        draws = self.recipe.draw(Randomness(self.seed, self.epoch, ids), heights, widths)
-        ends = np.cumsum([len(step.rows) for step in steps]).tolist()
+        randomness = Randomness(self.seed, self.epoch, ids).split(self.shape.clips)
+        draws = self.recipe.draw(randomness, heights, widths)
+        views = self.shape.clips * self.shape.crops
+        ends = (np.cumsum([len(step.rows) for step in steps]) * views).tolist()
         return [draws.take(slice(*bounds)) for bounds in pairwise([0, *ends])]
 
     def prepare(
@@ -106,31 +123,72 @@ class Renderer:
         """Return a step whose runs are in memory, with all that `begin` needs."""
         lost = {row: reason for run in runs.values() for row, reason in run.lost.items()}
         if self.verify:
-            self._find_changed(step.rows, runs, lost, image=draws is None)
+            self._find_changed(step.rows, runs, lost)
         if IMAGE not in self.fields:
             return Prepared(number, step, runs, lost)
-        image, rows = self.layout.columns.image, step.rows
-        images = self._gather(rows, image.offset[rows], image.size[rows], runs)
+        frames = None if self.clips is None else self._find_clips(number, step, lost)
+        found = self.layout.columns.find_pictures(step.rows, self._list_pictures(frames))
+        images = self._gather(step.rows, found.offset, found.size, runs)
         if draws is None:
-            return Prepared(number, step, runs, lost, images)
-        checksums = image.checksum[rows] if self.verify else None
-        jobs = Jobs(images, draws, self._gather_seeks(rows, runs), checksums)
-        return Prepared(number, step, runs, lost, jobs=jobs)
+            if self.verify:
+                self._find_changed_pictures(step.rows, images, found.checksum, lost)
+            return Prepared(number, step, runs, lost, images, frames=frames)
+        seeks = self._gather_seeks(step.rows, found.seek_offset, found.seek_size, runs)
+        checksums = found.checksum.reshape(-1) if self.verify else None
+        jobs = Jobs(
+            images, draws.repeat(self.shape.frames or 1), seeks, checksums, self._sizes(step)
+        )
+        return Prepared(number, step, runs, lost, jobs=jobs, frames=frames)
+
+    def _find_clips(self, number: int, step: StepPlan, lost: dict[int, str]) -> NDArray[np.int64]:
+        """Return the frames of a step; add the rows whose videos are too short to `lost`."""
+        assert self.clips is not None and self.layout.columns.frames is not None
+        frames, short = self.clips.find(number)
+        for row in step.rows[short].tolist():
+            count = int(self.layout.columns.frames.counts[row])
+            lost.setdefault(row, f"its {count} frames are too few for {self.clips.clip}")
+        return frames
+
+    def _list_pictures(self, frames: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        """Return the frame int64[B, J] that each picture of a sample shows; None for images."""
+        if frames is None:
+            return None
+        return np.repeat(frames, self.shape.crops, axis=1).reshape(len(frames), -1)
+
+    def _sizes(self, step: StepPlan) -> NDArray[np.int32] | None:
+        """Return the size that each frame of a clip must have, which is that of the video's first frame."""
+        if self.clips is None:
+            return None
+        columns = self.layout.columns
+        sizes = np.stack([columns.height[step.rows], columns.width[step.rows]], axis=1)
+        return np.repeat(sizes.astype(np.int32), self.shape.pictures, axis=0)
 
     def _find_changed(
-        self, rows: NDArray[np.int64], runs: dict[int, Run], lost: dict[int, str], *, image: bool
+        self, rows: NDArray[np.int64], runs: dict[int, Run], lost: dict[int, str]
     ) -> None:
         """Add the rows with a field of a wrong checksum to `lost`; the core checks images that it renders."""
         columns = self.layout.columns
-        fields = {name: columns.fields[name] for name in self.fields if name in columns.fields}
-        if image and IMAGE in self.fields:
-            fields[IMAGE] = columns.image
-        for name, field in fields.items():
-            data = self._gather(rows, field.offset[rows], field.size[rows], runs)
+        for name in self.fields:
+            if (field := columns.fields.get(name)) is None:
+                continue
+            data = self._gather(rows, field.offset[rows][:, None], field.size[rows][:, None], runs)
             found = np.array([crc32c(item) for item in data], np.uint32)
             expected = np.where(data.sizes > 0, field.checksum[rows], 0)
             for row in rows[found != expected].tolist():
                 lost.setdefault(row, f"{name}: {self.layout.describe_changed(row)}")
+
+    def _find_changed_pictures(
+        self,
+        rows: NDArray[np.int64],
+        images: Arena,
+        checksums: NDArray[np.uint32],
+        lost: dict[int, str],
+    ) -> None:
+        """Add the rows with an encoded picture of a wrong checksum to `lost`."""
+        found = np.array([crc32c(item) for item in images], np.uint32).reshape(checksums.shape)
+        expected = np.where(images.sizes.reshape(checksums.shape) > 0, checksums, 0)
+        for row in rows[(found != expected).any(axis=1)].tolist():
+            lost.setdefault(row, f"{IMAGE}: {self.layout.describe_changed(row)}")
 
     @cached_property
     def bad_samples(self) -> BadSamples:
@@ -168,12 +226,18 @@ class Renderer:
         errors: list[tuple[str, str]] = []
         bad = self.bad_samples.find_lost(step, prepared.lost, errors)
         images: Any = None if prepared.images is None else list(map(bytes, prepared.images))
+        frames = prepared.frames
         if rendered is not None:
             images, status = rendered
-            self.bad_samples.find_undecoded(step, status, bad, errors)
+            images = images.reshape(len(step.rows), *self.shape.lead, *images.shape[1:])
+            status = status.reshape(len(step.rows), -1)
+            self.bad_samples.find_undecoded(step, status, frames, bad, errors)
+        elif images is not None and frames is not None:
+            count = self.shape.pictures
+            images = [images[i : i + count] for i in range(0, len(images), count)]
         kept = choose_rows(bad, self.on_error)
         if kept is not None:
-            images = take_rows(images, kept)
+            images, frames = take_rows(images, kept), take_rows(frames, kept)
             valid = step.valid[kept] & ~bad[kept]
             step = StepPlan(step.rows[kept], valid, step.draws[kept])
         values = tuple(
@@ -188,7 +252,12 @@ class Renderer:
             errors=tuple(errors),
             epoch=self.epoch,
             step=prepared.number,
+            clips=self._drop_axis(frames),
         )
+
+    def _drop_axis(self, frames: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        """Return the frames of a batch as the user sees them: [B, T] where there is one clip."""
+        return frames[:, 0] if frames is not None and self.shape.clips == 1 else frames
 
     def _gather(
         self,
@@ -197,27 +266,31 @@ class Renderer:
         sizes: NDArray[np.int64],
         runs: dict[int, Run],
     ) -> Arena:
-        """Return where in memory the bytes lie that each row has at `offsets` of its file."""
-        places = self.layout.places[rows] + offsets - self.layout.columns.span.offset[rows]
+        """Return where in memory the bytes lie that each row has at `offsets` [B, J] of its file."""
+        places = self.reading.place(rows, offsets, runs)
         lost = [row for run in runs.values() for row in run.lost]
         if lost:
-            sizes = np.where(np.isin(rows, lost), 0, sizes)
+            sizes = np.where(np.isin(rows, lost)[:, None], 0, sizes)
         places = np.where(sizes > 0, places, 0)  # a field that a sample lacks has no place
-        numbers = self._number_runs(rows, runs)
-        return Arena([run.data for run in runs.values()], places, sizes, numbers)
+        numbers = np.repeat(self.reading.number_units(rows, runs), sizes.shape[1])
+        buffers = [run.data for run in runs.values()]
+        return Arena(buffers, places.reshape(-1), sizes.reshape(-1), numbers)
 
-    def _gather_seeks(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> Arena:
-        tables, numbers = [run.seeks for run in runs.values()], self._number_runs(rows, runs)
+    def _gather_seeks(
+        self,
+        rows: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        runs: dict[int, Run],
+    ) -> Arena:
+        """Return where in memory the seek tables lie that each row has at `offsets` [B, J] of its seek file."""
+        tables = [run.seeks for run in runs.values()]
+        numbers = np.repeat(self.reading.number_units(rows, runs), sizes.shape[1])
         starts = np.array([table.start for table in tables])
         readable = np.array([len(table.data) > 0 for table in tables])
-        seek = self.layout.columns.seek
-        sizes = np.where(readable[numbers], seek.size[rows], 0)
-        offsets = np.where(sizes > 0, seek.offset[rows] - starts[numbers], 0)
+        sizes = np.where(readable[numbers], sizes.reshape(-1), 0)
+        offsets = np.where(sizes > 0, offsets.reshape(-1) - starts[numbers], 0)
         return Arena([table.data for table in tables], offsets, sizes, numbers)
-
-    def _number_runs(self, rows: NDArray[np.int64], runs: dict[int, Run]) -> NDArray[np.int64]:
-        """Return which of `runs`, whose keys increase, each row lies in."""
-        return np.searchsorted(list(runs), self.layout.runs_of(rows))
 
     def _column(self, name: str, step: StepPlan, runs: dict[int, Run]) -> Any:
         columns = self.layout.columns
@@ -229,8 +302,8 @@ class Renderer:
             column = columns.user[name]
             return [column[int(row)].as_py() for row in step.rows]
         field = columns.fields[name]
-        offsets = field.offset[step.rows]
-        data = self._gather(step.rows, offsets, field.size[step.rows], runs)
+        offsets, sizes = field.offset[step.rows], field.size[step.rows]
+        data = self._gather(step.rows, offsets[:, None], sizes[:, None], runs)
         return [
             None if offset == ABSENT else bytes(item)
             for offset, item in zip(offsets.tolist(), data, strict=True)

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.recipe.clip import Shape
 from headrace.render import Output
 from headrace.serve.batch import Batch, map_nested
 from headrace.serve.delivery import Delivery
-from headrace.serve.device import prefetch_to_device
+from headrace.serve.device import find_channels, prefetch_to_device
 
 
 class TensorDelivery(Delivery):
@@ -26,10 +27,11 @@ class TensorDelivery(Delivery):
         self.keeps_bytes = device.type != "cpu"
         self.allocate = allocate_pinned if device.type == "cuda" else None
 
-    def convert(self, batches: Iterator[Batch], output: Output) -> Iterator[Batch]:
+    def convert(self, batches: Iterator[Batch], output: Output, shape: Shape) -> Iterator[Batch]:
         """Return batches of tensors; on a device, they are copied one ahead and normalised there."""
         if self._converts:
-            batches = map(partial(to_tensors, dtype=output.dtype), batches)
+            axes = 4 + len(shape.lead)
+            batches = map(partial(to_tensors, dtype=output.dtype, axes=axes), batches)
         if not self.keeps_bytes:
             return batches
         return prefetch_to_device(batches, self._device, normalize=output)
@@ -48,15 +50,18 @@ def allocate_pinned(size: int) -> NDArray[np.uint8]:
     return pinned
 
 
-def to_tensors(value: Any, dtype: str) -> Any:
-    """Return the same structure with arrays as tensors, and images (only they have four dimensions) as NCHW."""
+def to_tensors(value: Any, dtype: str, axes: int = 4) -> Any:
+    """Return the same structure with arrays as tensors, and pictures as [B, 3, H, W].
+
+    Pictures have so many axes, and nothing else has. Clips become [B, 3, T, H, W], several [B, K, 3, T, H, W].
+    """
 
     def convert(array: NDArray[Any]) -> torch.Tensor:
         tensor = torch.from_numpy(array)
-        if array.ndim != 4:
+        if array.ndim != axes:
             return tensor
         if dtype == "bfloat16" and array.dtype == np.uint16:
             tensor = tensor.view(torch.bfloat16)
-        return tensor.permute(0, 3, 1, 2)
+        return tensor.movedim(-1, find_channels(axes))
 
     return map_nested(value, lambda item: isinstance(item, np.ndarray), convert)

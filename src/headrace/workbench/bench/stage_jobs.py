@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from headrace.errors import DecodeError
 from headrace.image_header import read_header
 from headrace.recipe.core_or_python import Pipeline
-from headrace.recipe.core_recipe import Randomness, Recipe, compile_recipe
+from headrace.recipe.core_recipe import Recipe, compile_recipe
 from headrace.recipe.pixels import convert_pixels
+from headrace.recipe.randomness import Randomness
 from headrace.recipe.transforms import RandomResizedCrop
 from headrace.render import Jobs, RenderRequest, decode_jpeg, render_batch, status_message
 from headrace.workbench.bench import results

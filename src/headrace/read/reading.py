@@ -1,0 +1,215 @@
+"""What a step reads: whole runs of rows, or of each of its samples the spans of its clips."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.plan import EpochPlan, RunSchedule, schedule_runs
+from headrace.read.run_layout import Allocate, Layout, Run
+from headrace.read.seeks import NO_TABLES, SeekTables, read_seeks
+
+Rows = NDArray[np.int64]
+T = TypeVar("T")
+_KEPT_SEEK_BYTES = 64 << 20  # of seek files that are read whole and kept
+_KEPT_STEPS = 32
+
+
+class Reading(Protocol):
+    """Reads the bytes of an epoch in units, each of which one or several steps need. Thread-safe."""
+
+    def schedule(self) -> RunSchedule:
+        """Return when each unit is needed."""
+
+    def list_units(self, number: int, rows: Rows) -> list[int]:
+        """Return the units that step `number`, which has these rows, needs, in ascending order."""
+
+    def measure(self, unit: int) -> int:
+        """Return the bytes of a unit."""
+
+    def read(self, unit: int, take: Allocate) -> Run:
+        """Read a unit into memory that `take` returns."""
+
+    def number_units(self, rows: Rows, units: dict[int, Run]) -> Rows:
+        """Return which of the units of a step, counted from 0, holds each of its rows."""
+
+    def place(
+        self, rows: Rows, offsets: NDArray[np.int64], units: dict[int, Run]
+    ) -> NDArray[np.int64]:
+        """Return where in its unit each byte lies that a row has at `offsets` int64[B, J] of its file."""
+
+
+class RunReading:
+    """Reads whole runs, each once."""
+
+    def __init__(self, layout: Layout, plan: EpochPlan) -> None:
+        self._layout, self._plan = layout, plan
+
+    def schedule(self) -> RunSchedule:
+        return schedule_runs(self._plan)
+
+    def list_units(self, number: int, rows: Rows) -> list[int]:
+        return sorted(set(self._layout.runs_of(rows).tolist()))
+
+    def measure(self, unit: int) -> int:
+        return int(self._layout.sizes[unit])
+
+    def read(self, unit: int, take: Allocate) -> Run:
+        return self._layout.read_run(unit, take)
+
+    def number_units(self, rows: Rows, units: dict[int, Run]) -> Rows:
+        return np.searchsorted(list(units), self._layout.runs_of(rows))
+
+    def place(
+        self, rows: Rows, offsets: NDArray[np.int64], units: dict[int, Run]
+    ) -> NDArray[np.int64]:
+        layout = self._layout
+        shifts: Rows = layout.places[rows] - layout.columns.span.offset[rows]
+        return np.add(offsets, shifts[:, None])
+
+
+class Pieces(NamedTuple):
+    """The parts of a file that a sample needs, in order: `starts` to `stops` - 1."""
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Where each part begins in memory, in which they follow one another."""
+        lengths: NDArray[np.int64] = self.stops - self.starts
+        return np.cumsum(lengths) - lengths
+
+
+class RecentSteps(Generic[T]):
+    """What was computed for the most recent steps, for several threads that ask for the same ones."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, T] = {}
+        self._lock = threading.Lock()
+
+    def find(self, number: int, make: Callable[[int], T]) -> T:
+        """Return what `make` returns for a step: computed now, or kept."""
+        with self._lock:
+            if number not in self._kept:
+                self._kept[number] = make(number)
+                if len(self._kept) > _KEPT_STEPS:
+                    del self._kept[next(iter(self._kept))]
+            return self._kept[number]
+
+
+class StepSpans(NamedTuple):
+    """For each sample of a step: its row, the parts of its file, and the bounds of its seek tables."""
+
+    rows: Rows
+    pieces: list[Pieces]
+    seeks: list[tuple[int, int]]
+
+
+class SpanReading:
+    """Reads, for each sample of a step, the bytes from the first frame of a clip to its last, and other fields.
+
+    Unit `number * batch_size + i` is sample i of a step. A clip is one read, and so are clips with small gaps.
+
+    Args:
+        layout: Where the rows lie.
+        plan: The plan of the epoch.
+        find_frames: Returns the frames int64[B, K, T] of a step. Called from several threads.
+    """
+
+    def __init__(
+        self, layout: Layout, plan: EpochPlan, find_frames: Callable[[int], NDArray[np.int64]]
+    ) -> None:
+        self._layout, self._plan, self._find_frames = layout, plan, find_frames
+        self._batch_size = plan.split.batch_size
+        self._keeps_seeks = layout.measure_seeks() <= _KEPT_SEEK_BYTES
+        self._kept: dict[Path, SeekTables] = {}
+        self._steps = RecentSteps[StepSpans]()
+
+    def schedule(self) -> RunSchedule:
+        steps = np.repeat(np.arange(len(self._plan)), self._batch_size)
+        return RunSchedule(np.arange(len(steps)), steps, steps)
+
+    def list_units(self, number: int, rows: Rows) -> list[int]:
+        first = number * self._batch_size
+        return list(range(first, first + len(rows)))
+
+    def measure(self, unit: int) -> int:
+        found = self._find(unit)
+        return 0 if found is None else int((found[1].stops - found[1].starts).sum())
+
+    def read(self, unit: int, take: Allocate) -> Run:
+        found = self._find(unit)
+        if found is None:
+            return Run(take(0), NO_TABLES, {})
+        row, pieces, seeks = found
+        memory, lost = self._layout.read_pieces(row, *pieces, take)
+        return Run(memory, self._read_seeks(row, *seeks), lost)
+
+    def number_units(self, rows: Rows, units: dict[int, Run]) -> Rows:
+        return np.arange(len(rows))
+
+    def place(
+        self, rows: Rows, offsets: NDArray[np.int64], units: dict[int, Run]
+    ) -> NDArray[np.int64]:
+        places = np.empty_like(offsets)
+        for i, unit in enumerate(units):
+            found = self._find(unit)
+            assert found is not None
+            pieces = found[1]
+            if len(pieces.starts):
+                part = np.searchsorted(pieces.starts, offsets[i], side="right") - 1
+                places[i] = pieces.places[part] + offsets[i] - pieces.starts[part]
+        return places
+
+    def _find(self, unit: int) -> tuple[int, Pieces, tuple[int, int]] | None:
+        """Return the row of a unit, its parts, and the bounds of its seek tables; None beyond the end of a step."""
+        number, i = divmod(unit, self._batch_size)
+        rows, pieces, seeks = self._steps.find(number, self._cut_step)
+        return (int(rows[i]), pieces[i], seeks[i]) if i < len(rows) else None
+
+    def _cut_step(self, number: int) -> StepSpans:
+        rows, columns = self._plan.step(number).rows, self._layout.columns
+        frames = self._find_frames(number)
+        ends = np.stack([frames.min(axis=2), frames.max(axis=2)], axis=2).reshape(len(rows), -1)
+        found = columns.find_pictures(rows, ends)
+        starts, stops = found.offset[:, 0::2], (found.offset + found.size)[:, 1::2]
+        pieces = []
+        for i, row in enumerate(rows.tolist()):
+            ranges = list(zip(starts[i].tolist(), stops[i].tolist(), strict=True))
+            ranges += [field.find_bytes(row) for field in columns.fields.values()]
+            pieces.append(merge_ranges(ranges))
+        begins = found.seek_offset.min(axis=1).tolist()
+        finishes = (found.seek_offset + found.seek_size).max(axis=1).tolist()
+        return StepSpans(rows, pieces, list(zip(begins, finishes, strict=True)))
+
+    def _read_seeks(self, row: int, start: int, stop: int) -> SeekTables:
+        """Return the seek tables of a clip. Small files of them are read once, so that a clip is one request."""
+        path = self._layout.part_of(row).seek
+        if path is None or start >= stop:
+            return NO_TABLES
+        if not self._keeps_seeks:
+            return read_seeks(path, start, stop)
+        if path not in self._kept:
+            self._kept[path] = read_seeks(path, 0, path.stat().st_size)
+        return self._kept[path]
+
+
+def merge_ranges(ranges: Sequence[tuple[int, int]]) -> Pieces:
+    """Return the same bytes in order, in few parts: gaps of a quarter of what follows them are read too.
+
+    So at most 5/4 of the wanted bytes are read.
+    """
+    merged: list[list[int]] = []
+    for start, stop in sorted(found for found in ranges if found[0] < found[1]):
+        if merged and (start - merged[-1][1]) * 4 <= stop - start:
+            merged[-1][1] = max(merged[-1][1], stop)
+        else:
+            merged.append([start, stop])
+    parts = np.array(merged, np.int64).reshape(-1, 2)
+    return Pieces(parts[:, 0], parts[:, 1])
