@@ -57,14 +57,21 @@ class BadSamples:
         failed = (status != 0).any(axis=1) | (self.layout.columns.height[step.rows] == 0)
         for i in np.flatnonzero(failed & step.valid & ~bad):
             row, first = int(step.rows[i]), int((status[i] != 0).argmax())
-            code = int(status[i, first])
-            where = (
-                ""
-                if frames is None or not code
-                else f"frame {_find_frame(frames[i], first, status.shape[1])}: "
-            )
-            errors.append(self.report(row, where + self._describe(code, row)))
+            reason = self._describe(int(status[i, first]), row)
+            if frames is not None:
+                reason = self._name_frame(row, frames[i], first, status.shape[1], reason)
+            errors.append(self.report(row, reason))
         bad |= failed
+
+    def _name_frame(
+        self, row: int, frames: NDArray[np.int64], picture: int, pictures: int, reason: str
+    ) -> str:
+        """Say which frame `frames` [K, T] a picture of a sample shows: crops of a clip show the same frames."""
+        if self.layout.columns.height[row] == 0:
+            return _DAMAGED
+        clips, length = frames.shape
+        frame = frames[picture * clips // pictures, picture % length]
+        return f"frame {frame}: {reason}"
 
     def _describe(self, status: int, row: int) -> str:
         """Say why an image was not rendered."""
@@ -97,12 +104,6 @@ class BadSamples:
                 "give on_error='skip' or 'substitute' to continue without it"
             )
         return key, reason
-
-
-def _find_frame(frames: NDArray[np.int64], picture: int, pictures: int) -> int:
-    """Return which frame a picture of a sample shows: clips in several crops show their frames several times."""
-    clips, length = frames.shape
-    return int(frames[picture * clips // pictures, picture % length])
 
 
 def choose_rows(bad: NDArray[np.bool_], on_error: OnError) -> NDArray[np.int64] | None:

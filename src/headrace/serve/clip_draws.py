@@ -11,6 +11,7 @@ from headrace.plan import EpochPlan
 from headrace.read.columns import Columns
 from headrace.read.frames import VideoFrames
 from headrace.read.reading import RecentSteps
+from headrace.read.table import Table
 from headrace.recipe.clip import Clip
 from headrace.recipe.randomness import Randomness
 
@@ -54,6 +55,19 @@ class ClipDraws:
             randomness, counts, videos.rates[rows], videos.take_times(rows)
         )
         return StepClips(frames, short)
+
+
+def check_rates(table: Table, clip: Clip) -> None:
+    """Raise ValueError if a clip has a rate, but a video has none."""
+    videos = table.columns.frames
+    if clip.fps is None or videos is None:
+        return
+    unknown = np.flatnonzero(np.isnan(videos.rates) & (videos.counts > 0))
+    if len(unknown):
+        raise ValueError(
+            f"{clip}: the frame rate of {len(unknown)} videos is not known, such as {table.name_row(int(unknown[0]))!r}; "
+            "give a step, or pack the videos with --fps"
+        )
 
 
 def reads_spans(columns: Columns, clip: Clip) -> bool:

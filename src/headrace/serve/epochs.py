@@ -19,7 +19,7 @@ from headrace.read.dataset import Dataset
 from headrace.read.run_layout import Layout
 from headrace.read.table import Table
 from headrace.recipe.clip import Clip
-from headrace.serve.clip_draws import reads_spans
+from headrace.serve.clip_draws import check_rates, reads_spans
 from headrace.serve.derived_options import choose_run_bytes, choose_window
 from headrace.serve.loader_options import LoaderOptions
 from headrace.serve.renderer import IMAGE, LABEL
@@ -53,7 +53,10 @@ class Epochs:
         self, source: Dataset | Mixture, options: LoaderOptions, clip: Clip | None = None
     ) -> None:
         self.table = _read_table(source, options.fields, clip)
-        self.reads_spans = clip is not None and reads_spans(self.table.columns, clip)
+        self.reads_spans = False
+        if clip is not None:
+            check_rates(self.table, clip)
+            self.reads_spans = reads_spans(self.table.columns, clip)
         self.sampling = Sampling(source, self.table, options.weights, options.seed)
         self.seed = options.seed
         self._choices = options.shuffle, options.window
