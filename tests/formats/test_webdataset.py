@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import resource
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from headrace.errors import SourceError
 from headrace.formats.detect import open_source
 from headrace.formats.file_patterns import expand_braces, match_files
 from headrace.formats.layouts.webdataset import open_webdataset
+from images import encode
+from videos import make_video, save_videos
 
 
 @pytest.mark.parametrize("name", ["webdataset", "webdataset-dense"])
@@ -219,3 +223,46 @@ def test_webdataset_may_have_no_labels(tmp_path: Path, tars: dict[str, dict[str,
     for name, members in tars.items():
         write_tar(tmp_path / name, members)
     assert open_source(tmp_path).names
+
+
+def test_a_shard_alone_keeps_the_rate_and_the_times_of_videos(tmp_path: Path) -> None:
+    samples = [
+        make_video(0, 3, (20, 20)),
+        make_video(1, 3, (20, 20), fps={"mjpg": 7.5}),
+        make_video(2, 3, (20, 20), fps={"mjpg": 7.5}, times={"mjpg": [0.0, 0.1, 0.3]}),
+    ]
+    shards = save_videos(tmp_path / "packed", samples)
+    (tmp_path / "tars").mkdir()
+    (shard,) = shards.glob("*.tar")
+    shard.rename(tmp_path / "tars" / shard.name)
+    source = open_source(tmp_path / "tars")
+    for i, sample in enumerate(samples):
+        found = source.read(i)
+        assert (found.frames, found.fps, found.times) == (sample.frames, sample.fps, sample.times)
+
+
+@pytest.mark.parametrize(
+    ("said", "fps", "times"),
+    [
+        ('{"sizes": [SIZE], "fps": -1}', {}, {}),
+        ('{"sizes": [SIZE], "fps": "fast", "times": [1.0]}', {}, {}),
+        ('{"sizes": [SIZE], "fps": 1e999, "times": [NaN]}', {}, {}),
+        ('{"sizes": [SIZE], "fps": 5, "times": [0]}', {"mjpg": 5.0}, {"mjpg": [0.0]}),
+        ('{"sizes": [SIZE], "fps": true, "times": {"0": 1}}', {}, {}),
+    ],
+)
+def test_a_wrong_rate_in_a_tar_is_ignored(
+    tmp_path: Path, said: str, fps: dict[str, float], times: dict[str, list[float]]
+) -> None:
+    picture = encode(20, 20)
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name, data in (
+            ("v.mjpg", picture),
+            ("v.mjpg.frames.json", said.replace("SIZE", str(len(picture))).encode()),
+        ):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    sample = open_source(tmp_path / "a.tar").read(0)
+    assert sample.frames == {"mjpg": [len(picture)]}
+    assert (sample.fps, sample.times) == (fps, times)

@@ -17,6 +17,7 @@ from headrace.errors import CorruptError
 from headrace.store.index_schema import encode_index
 from headrace.store.manifest import find_checksum
 from trees import make_folder
+from videos import make_video, save_videos
 
 
 @pytest.fixture
@@ -140,6 +141,39 @@ def test_an_index_that_points_elsewhere(
         read_all(packed)
     with pytest.raises(CorruptError, match=reason):
         headrace.open_dataset(packed).read_index()
+
+
+TIMES = [0.0, 0.1, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("mjpg.frames", [1, 2, 3], "the frames of mjpg do not add up to its size"),
+        ("mjpg.frame_crc32c", [1, 2], "mjpg does not have frame_crc32c for each frame"),
+        ("mjpg.frame_seek", [1, 2], "mjpg does not have frame_seek for each frame"),
+        ("mjpg.frame_seek", [-1, 2, 1], "a seek table of mjpg is larger than its image"),
+        ("mjpg.frame_seek", [1 << 30, 2, 1], "a seek table of mjpg is larger than its image"),
+        ("mjpg.frame_seek", [1, 1, 1], "bytes of seek tables, the manifest says"),
+        ("mjpg.times", [0.0, 0.1], "mjpg does not have times for each frame"),
+        ("mjpg.times", [0.0, 0.2, 0.1], "frame times that decrease"),
+        ("mjpg.times", [0.1, 0.2, 0.3], "frame times that decrease, or do not begin at 0"),
+        ("mjpg.times", [0.0, float("nan"), 0.3], "frame times that decrease"),
+        ("mjpg.fps", -1.0, "a frame rate that is not positive"),
+        ("mjpg.fps", float("inf"), "a frame rate that is not positive"),
+    ],
+)
+def test_an_index_that_lies_about_a_video(
+    tmp_path: Path, column: str, value: object, reason: str
+) -> None:
+    about = {"fps": {"mjpg": 7.5}, "times": {"mjpg": TIMES}}
+    samples = [make_video(i, 3, (200, 200), **about) for i in range(2)]
+    path = save_videos(tmp_path / "packed", samples)
+    dataset = headrace.open_dataset(path)
+    assert dataset[1].times == {"mjpg": TIMES} and dataset[1].fps == {"mjpg": 7.5}
+    edit_index(path, column, value)
+    with pytest.raises(CorruptError, match=reason):
+        headrace.open_dataset(path).read_index()
 
 
 def test_an_index_that_is_cut_anywhere_is_an_error(packed: Path) -> None:
