@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,11 @@ def make_gulp(folder: Path, count: int) -> list[Sample]:
     return samples
 
 
+@cache
+def decode(picture: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(picture)))
+
+
 def read_as_the_original(gulp: Path, samples: list[Sample]) -> Iterator[tuple[np.ndarray, int]]:
     """For each video, the frames 0, 2, 4, ... up to 34, repeating the last one, and the row of its label."""
     videos, content = {}, {}
@@ -54,8 +60,7 @@ def read_as_the_original(gulp: Path, samples: list[Sample]) -> Iterator[tuple[np
         video, frames = videos[sample.key], []
         data = content[sample.key]
         for start, padding, size in video["frame_info"][: CLIP * STEP : STEP]:
-            picture = Image.open(io.BytesIO(data[start : start + size - padding]))
-            frames.append(np.asarray(picture)[8:92, 46:130])
+            frames.append(decode(data[start : start + size - padding])[8:92, 46:130])
         frames += [frames[-1]] * (CLIP - len(frames))
         yield np.stack(frames), numbers[video["meta_data"][0]["label"]]
 
