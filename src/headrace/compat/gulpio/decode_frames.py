@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from headrace.errors import CorruptError, DecodeError, SourceError
 from headrace.image_header import ImageHeader, read_header
 from headrace.render import Status, render_batch, status_message
+from headrace.work.cores import count_cores
 
 _MOST_PIXELS = 178_956_970  # as the core and Pillow have it
 
@@ -25,6 +27,7 @@ def decode_frames(
 
     `describe(k)` says which frame `k` is, for errors.
     """
+    threads = count_threads() if threads is None else threads
     headers = [_read_header(frame, k, describe) for k, frame in enumerate(frames)]
     decoded: list[Any] = [None] * len(frames)
     for size in {(header.height, header.width): None for header in headers}:
@@ -40,6 +43,13 @@ def decode_frames(
             is_grey = headers[k].kind == "grey"
             decoded[k] = np.ascontiguousarray(picture[..., 0]) if is_grey else picture
     return decoded
+
+
+def count_threads() -> int:
+    """Return the number of cores for this process; the workers of torch's DataLoader divide them."""
+    data = sys.modules.get("torch.utils.data")  # a worker has imported it
+    info = None if data is None else data.get_worker_info()
+    return count_cores() if info is None else max(1, count_cores() // info.num_workers)
 
 
 def _read_header(frame: memoryview, k: int, describe: Callable[[int], str]) -> ImageHeader:

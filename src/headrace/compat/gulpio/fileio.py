@@ -163,7 +163,8 @@ class GulpDirectory:
         output_dir: A folder of `.gulp` and `.gmeta` files, or any path that `headrace.open_dataset` takes. An
             image is a video of one frame. The ids of a gulp find its videos after packing too.
         jpeg_decoder: Called with the bytes of each frame; its results take the place of the arrays.
-        threads: The most threads that decode one access. Default: all CPUs of the process.
+        threads: The most threads that decode one access. Default: all CPUs of the process, divided among
+            the workers of a DataLoader.
 
     Attributes:
         merged_meta_dict: For each id, `frame_info` with [offset, padding, length] of each frame, and `meta_data`.
@@ -287,9 +288,8 @@ def number_chunks(names: list[str]) -> list[int]:
 
 
 def _is_gulp(path: Path) -> bool:
-    if not path.is_dir():
-        return False
-    return any(entry.name.endswith((".gulp", ".gmeta")) for entry in os.scandir(path))
+    names = os.listdir(path) if path.is_dir() else []
+    return any(name.endswith((".gulp", ".gmeta")) for name in names)
 
 
 def _merge_ids(

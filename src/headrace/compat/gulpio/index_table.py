@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,12 @@ from headrace.errors import CorruptError, SourceError
 from headrace.files.pread import retry_stale
 from headrace.formats.layouts.gulp import name_gap
 from headrace.pack.export.fields import class_name
+from headrace.read.columns import ByteRanges, find_several, read_columns
 from headrace.read.dataset import Dataset
 from headrace.read.table import find_pictures
 from headrace.sample import is_video_field
 from headrace.store.index_reader import read_index
-from headrace.store.index_schema import FILE, KEY, LABEL, user_columns
+from headrace.store.index_schema import KEY, LABEL, user_columns
 from headrace.store.keys import unescape_key
 from headrace.store.manifest import ShardRecord
 
@@ -30,8 +31,8 @@ class Ids(dict[str, int]):
     """Numbers by id. The key of a sample, in which dots are escaped, is found as well."""
 
     def __missing__(self, key: str) -> int:
-        name = unescape_key(key)
-        if name not in self:
+        name = unescape_key(key) if "%" in str(key) else key
+        if name == key or name not in self:
             raise KeyError(key)
         return self[name]
 
@@ -42,13 +43,13 @@ def read_index_tables(dataset: Dataset) -> list[FrameTable]:
     Ids are the names that the keys were made from, so the ids of a packed gulp; if two samples would share
     one, the keys.
     """
-    field = _choose_field(dataset)
+    fields = _choose_fields(dataset)
     indexes = [_read_index(dataset, shard) for shard in dataset.manifest.shards]
     keys = [index[KEY].to_pylist() for index in indexes]
     names = [[unescape_key(key) if "%" in key else key for key in part] for part in keys]
     if len({name for part in names for name in part}) < sum(map(len, names)):
         names = keys
-    return [_read_table(dataset, *entry, field) for entry in zip(indexes, names, strict=True)]
+    return [_read_table(dataset, *entry, fields) for entry in zip(indexes, names, strict=True)]
 
 
 def number_labels(dataset: Dataset, tables: Sequence[FrameTable]) -> dict[str, int]:
@@ -61,50 +62,58 @@ def number_labels(dataset: Dataset, tables: Sequence[FrameTable]) -> dict[str, i
     return numbers
 
 
-def _choose_field(dataset: Dataset) -> str:
-    """Return the field that has the frames: the only video, or the only picture."""
+def _choose_fields(dataset: Dataset) -> list[str]:
+    """Return the field that has the frames: the only video, or the pictures, of which a sample has one."""
     videos = [name for name in dataset.fields if is_video_field(name)]
     fields = videos or find_pictures(dataset, dataset.fields)
-    if len(fields) != 1:
+    if not fields or len(videos) > 1:
         raise SourceError(
-            f"{dataset.origin}: its fields are {list(dataset.fields)}; one video or one image is needed"
+            f"{dataset.origin}: its fields are {list(dataset.fields)}; one video or image is needed"
         )
-    return fields[0]
+    return fields
 
 
 def _read_index(dataset: Dataset, shard: ShardRecord) -> pa.Table:
     return retry_stale(lambda: read_index(dataset.path, shard).combine_chunks())
 
 
-def _read_table(dataset: Dataset, index: pa.Table, names: Sequence[str], field: str) -> FrameTable:
-    if not len(index) or f"{field}.offset" not in index.column_names:
-        counts, offsets, sizes, sums = _no_frames(len(index))
-    elif is_video_field(field):
-        counts, offsets, sizes, sums = _find_frames(index, field)
-    else:
-        counts, offsets, sizes, sums = _find_images(index, field)
-    files = [chunk for chunk in index[FILE].chunks if len(chunk)]
-    columns = index.select(user_columns(index.schema))
+def _read_table(
+    dataset: Dataset, index: pa.Table, names: Sequence[str], fields: Sequence[str]
+) -> FrameTable:
+    present = [field for field in fields if f"{field}.offset" in index.column_names]
+    videos = [field for field in present if is_video_field(field)]
+    pictures = [] if videos else present
+    if find_several(index, pictures).any():
+        raise SourceError(f"{dataset.origin}: a sample has several of {pictures}; one is needed")
+    columns = read_columns(index, pictures, image=False, shards=[len(index)])
+    places = _find_frames(index, videos[0]) if videos else _find_images(columns.image)
     return FrameTable(
         rows=Ids(zip(names, range(len(names)), strict=True)),
-        files=[dataset.root / name for name in files[0].dictionary.to_pylist()] if files else [],
-        file=files[0].indices.to_numpy().astype(np.int64) if files else np.zeros(0, np.int64),
-        starts=np.append(0, np.cumsum(counts)),
-        frames=np.stack([offsets, np.zeros_like(offsets), sizes], axis=1),
-        metas=IndexMetas(names, index[LABEL].to_pylist(), dataset.classes, columns),
-        checksums=sums,
-        problems={row: f"it has no {field}" for row in np.flatnonzero(counts == 0).tolist()},
+        files=[dataset.root / name for name in columns.files],
+        file=columns.file,
+        starts=np.append(0, np.cumsum(places.counts)),
+        frames=np.stack([places.offsets, np.zeros_like(places.offsets), places.sizes], axis=1),
+        metas=IndexMetas(
+            names,
+            index[LABEL].to_pylist(),
+            dataset.classes,
+            index.select(user_columns(index.schema)),
+        ),
+        checksums=places.checksums,
+        problems=dict.fromkeys(
+            np.flatnonzero(places.counts == 0).tolist(), f"it has no {' or '.join(fields)}"
+        ),
         error=CorruptError,
     )
 
 
-Places = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]]
-"""Frames per row; and the offset, size and CRC-32C of each frame."""
+class Places(NamedTuple):
+    """The number of frames of each row; and where each frame lies, with its CRC-32C."""
 
-
-def _no_frames(rows: int) -> Places:
-    none = np.zeros(0, np.int64)
-    return np.zeros(rows, np.int64), none, none, none.astype(np.uint32)
+    counts: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    checksums: NDArray[np.uint32]
 
 
 def _find_frames(index: pa.Table, field: str) -> Places:
@@ -115,13 +124,13 @@ def _find_frames(index: pa.Table, field: str) -> Places:
     before = np.cumsum(sizes) - sizes
     firsts = np.append(before, 0)[np.cumsum(counts) - counts]
     offsets = before + np.repeat(starts - firsts, counts)
-    return counts, offsets, sizes, pc.list_flatten(index[f"{field}.frame_crc32c"]).to_numpy()
+    checksums = pc.list_flatten(index[f"{field}.frame_crc32c"]).to_numpy()
+    return Places(counts, offsets, sizes, checksums)
 
 
-def _find_images(index: pa.Table, field: str) -> Places:
-    columns = (index[f"{field}.{name}"] for name in ("offset", "size", "crc32c"))
-    offsets, sizes, sums = (column.drop_null().to_numpy() for column in columns)
-    return index[f"{field}.offset"].is_valid().to_numpy().astype(np.int64), offsets, sizes, sums
+def _find_images(images: ByteRanges) -> Places:
+    has = images.size > 0
+    return Places(has.astype(np.int64), images.offset[has], images.size[has], images.checksum[has])
 
 
 @dataclass(frozen=True, eq=False)
