@@ -231,6 +231,15 @@ def test_keys_of_a_packed_dataset_are_ids_too(tmp_path: Path) -> None:
     assert directory.merged_meta_dict[sample.key] == directory.merged_meta_dict["a.b"]
 
 
+def test_a_gulp_that_is_indexed_in_place_reads_the_same(gulp: Path, tmp_path: Path) -> None:
+    headrace.index_dataset(gulp, out=tmp_path / "index")
+    one, other = GulpDirectory(gulp), GulpDirectory(tmp_path / "index")
+    assert list(other.chunk_lookup) == list(one.chunk_lookup)
+    for name in one.merged_meta_dict:
+        assert all(map(np.array_equal, one[name][0], other[name][0]))
+        assert one[name, :1][1] == other[name, :1][1]
+
+
 def test_other_metadata_survive_packing(tmp_path: Path) -> None:
     gulp = write_gulp(tmp_path / "g", {"a": [encode(8, 8)] * 2}, {"a": "x"})
     content = json.loads((gulp / "meta_0.gmeta").read_text())

@@ -11,6 +11,8 @@ import numpy as np
 from headrace.compat.gulpio.fileio import GulpDirectory
 from headrace.errors import SourceError
 
+__all__ = ["GulpImageDataset", "GulpVideoDataset"]
+
 
 class GulpVideoDataset:
     """A dataset whose sample `i` is (clip, number of the label).
