@@ -10,6 +10,8 @@ import os
 import pickle
 import resource
 import shutil
+import tarfile
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,18 @@ def list_descriptors() -> set[str]:
 def write_photos(path: Path, sizes: list[tuple[int, int]], **options: Any) -> tuple[Path, Any]:
     frames = [encode(*size, seed=k, **options) for k, size in enumerate(sizes)]
     return write_gulp(path, {"v": frames}, {"v": "x"}), frames
+
+
+def index_tar(path: Path, members: dict[str, bytes]) -> Path:
+    """A folder with one tar of these members, indexed."""
+    path.mkdir()
+    with tarfile.open(path / "a.tar", "w") as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    headrace.index_dataset(path)
+    return path
 
 
 @pytest.mark.parametrize("name", ["gulp", "gulp-12chunks"])
@@ -329,6 +343,41 @@ def test_images_are_videos_of_one_frame(packed: Path, folder: Path) -> None:
     assert set(GulpDirectory(folder).label2idx) == set(directory.label2idx)
 
 
+def test_keys_that_would_share_an_id_are_the_ids(tmp_path: Path) -> None:
+    photos = {"a%41.jpg": encode(8, 9), "aA.jpg": encode(9, 8)}
+    directory = GulpDirectory(index_tar(tmp_path / "t", photos))
+    assert set(directory.merged_meta_dict) == {"a%41", "aA"}
+    assert [directory[name][0][0].shape[:2] for name in ("a%41", "aA")] == [(8, 9), (9, 8)]
+
+
+def test_labels_without_names_have_numbers(tmp_path: Path) -> None:
+    photos = {"a.jpg": encode(8, 9), "a.cls": b"7", "b.jpg": encode(8, 9), "b.cls": b"2"}
+    directory = GulpDirectory(index_tar(tmp_path / "t", photos))
+    assert sorted(directory.label2idx.values()) == [2, 7]
+    assert directory.label2idx[directory["a"][1]["label"]] == 7 == directory["a"][1]["idx"]
+
+
+def test_a_sample_with_several_images_or_none_is_an_error(tmp_path: Path) -> None:
+    two = index_tar(tmp_path / "two", {"a.left.jpg": encode(8, 8), "a.right.jpg": encode(8, 8)})
+    with pytest.raises(SourceError, match=r"several of \['left.jpg', 'right.jpg'\]; one is needed"):
+        GulpDirectory(two)
+    text = index_tar(tmp_path / "text", {"a.txt": b"words"})
+    with pytest.raises(SourceError, match=r"\['txt'\]; one video or image is needed"):
+        GulpDirectory(text)
+    some = index_tar(tmp_path / "some", {"a.jpg": encode(8, 8), "b.txt": b"words"})
+    directory = GulpDirectory(some)
+    assert len(directory["a"][0]) == 1 and directory.merged_meta_dict["b"]["frame_info"] == []
+    with pytest.raises(CorruptError, match=r"a\.tar: b: it has no jpg"):
+        directory["b"]
+
+
+def test_numbers_without_a_label_are_not_labels_after_packing(tmp_path: Path) -> None:
+    path, _ = write_photos(tmp_path / "g", [(8, 8)] * 2)
+    (path / "label2idx.json").write_text('{"x": 2}')
+    headrace.pack_dataset(path, tmp_path / "p")
+    assert GulpDirectory(tmp_path / "p").label2idx == GulpDirectory(path).label2idx == {"x": 2}
+
+
 def test_a_folder_without_videos_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError):
         GulpDirectory(tmp_path)
@@ -365,15 +414,26 @@ def test_a_hostile_video_is_an_error_and_the_others_stay_readable(entry: dict[st
 
 def test_a_frame_that_does_not_decode_is_named(tmp_path: Path) -> None:
     good = encode(16, 16)
-    huge = bytearray(good)
-    at = good.index(b"\xff\xc0") + 5
-    huge[at : at + 4] = b"\xff\xff\xff\xff"
-    for bad in (b"not a JPEG", good[:-200], good[:30], bytes(huge)):
+    for bad in (b"not a JPEG", good[:-200], good[:30]):
         path = write_gulp(tmp_path / "g", {"v": [good, bad, good]}, {"v": "x"})
         directory = GulpDirectory(path)
         assert len(directory["v", ::2][0]) == 2
         with pytest.raises(DecodeError, match=r"data_0\.gulp: v, frame 1: "):
             directory["v", [2, 1]]
+
+
+def test_a_frame_that_claims_to_be_huge_takes_no_memory(tmp_path: Path) -> None:
+    huge = bytearray(encode(16, 16))
+    at = huge.index(b"\xff\xc0") + 5
+    huge[at : at + 4] = b"\xff\xff\xff\xff"
+    directory = GulpDirectory(write_gulp(tmp_path / "g", {"v": [bytes(huge)]}, {"v": "x"}))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError, match="more pixels than the limit"):
+            directory["v"]
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
 
 
 def test_changed_bytes_of_a_packed_frame_are_an_error(gulp: Path, tmp_path: Path) -> None:
