@@ -22,6 +22,9 @@ MODULES = [
 ]
 COMPAT = [
     "headrace.compat.efficient_pytorch",
+    "headrace.compat.gulpio",
+    "headrace.compat.gulpio.dataset",
+    "headrace.compat.gulpio.transforms",
     "headrace.compat.imagenet_seq",
     "headrace.compat.tensorpack",
     "headrace.compat.tensorpack.imgaug",

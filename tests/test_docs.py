@@ -19,6 +19,7 @@ import headrace
 from api_page import COMPAT, MODULES, import_public
 from headrace.cli.app import app
 from images import encode
+from stored import FIXTURES
 
 ROOT = Path(__file__).resolve().parents[1]
 GENERATED = {"docs/reference/api.md", "docs/reference/benchmarks.md"}
@@ -46,6 +47,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(image)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "jester-gulp").symlink_to(FIXTURES / "gulp")
     headrace.pack_dataset("imagenet/train", "shards/train")
     classes = headrace.open_dataset("shards/train").classes
     headrace.pack_dataset("imagenet/val", "shards/val", classes=classes)

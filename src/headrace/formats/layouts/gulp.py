@@ -193,7 +193,7 @@ def find_gulp(folder: FolderContents) -> Path | None:
 def open_gulp(path: str | os.PathLike[str]) -> GulpSource:
     """Open the videos of a gulp directory, in GulpIO's order: chunks by name, ids as in their metadata."""
     root = Path(path)
-    chunks = _find_chunks(root)
+    chunks = find_chunks(root)
     videos = [video for k in range(len(chunks)) for video in _read_chunk(chunks[k], k)]
     if not videos:
         raise SourceError(f"{root}: no videos in it")
@@ -203,7 +203,8 @@ def open_gulp(path: str | os.PathLike[str]) -> GulpSource:
             files = [chunks[k].meta.name for k in (seen[video.name], video.chunk)]
             raise SourceError(f"{root}: the id {printable(video.name)} is in {' and '.join(files)}")
         seen[video.name] = video.chunk
-    numbers, classes = _read_labels(root, videos)
+    labels = {video.label for video in videos if video.label is not None}
+    numbers, classes = read_labels(root, labels)
     images = all(len(video.frames) == 1 for video in videos if video.problem is None)
     known = {LABELS, *(name for c in chunks for name in (c.data.name, c.meta.name))}
     ignored = sorted(e.name for e in os.scandir(root) if e.name not in known and e.is_file())
@@ -212,7 +213,7 @@ def open_gulp(path: str | os.PathLike[str]) -> GulpSource:
     return GulpSource(root, chunks, videos, numbers, classes, images, ignored)
 
 
-def _find_chunks(root: Path) -> list[Chunk]:
+def find_chunks(root: Path) -> list[Chunk]:
     """Return pairs of data and metadata by the rest of their names. One without the other is an error."""
     found: dict[str, dict[str, Path]] = {}
     for entry in sorted(os.scandir(root), key=lambda entry: entry.name):
@@ -228,20 +229,23 @@ def _find_chunks(root: Path) -> list[Chunk]:
                 raise SourceError(
                     f"{root / part}{number}.{suffix}: missing; its other half is there"
                 )
-        info = pair["data"].stat()
-        chunks.append(Chunk(pair["data"], pair["meta"], info.st_size, info.st_mtime_ns))
+        chunks.append(find_chunk(pair["data"], pair["meta"]))
     return chunks
 
 
+def find_chunk(data: Path, meta: Path) -> Chunk:
+    """Return the chunk of a data file and its metadata, as the data file is now."""
+    with blame_file(data):
+        info = data.stat()
+    return Chunk(data, meta, info.st_size, info.st_mtime_ns)
+
+
 def _read_chunk(chunk: Chunk, number: int) -> Iterator[Video]:
-    content = _read_json(chunk.meta)
-    if not isinstance(content, dict):
-        raise SourceError(f"{chunk.meta}: a {type(content).__name__}, not an object of videos")
     claimed = 0
-    for name, entry in content.items():
+    for name, entry in read_meta(chunk).items():
         label, meta = _parse_meta(entry)
         try:
-            frames, end = _parse_frames(entry, chunk.size)
+            frames, end = parse_frames(entry, chunk.size)
             claimed += int(frames[:, 1].sum())
             if claimed > _MAX_OVERLAP * chunk.size:
                 raise SourceError(f"the videos up to it claim {claimed} of {chunk.size} bytes")
@@ -249,6 +253,14 @@ def _read_chunk(chunk: Chunk, number: int) -> Iterator[Video]:
             yield Video(name, number, np.empty((0, 2), np.int64), 0, label, meta, str(error))
         else:
             yield Video(name, number, frames, end, label, meta, None)
+
+
+def read_meta(chunk: Chunk) -> dict[str, Any]:
+    """Return the metadata of a chunk: an entry per id, not checked yet."""
+    content = _read_json(chunk.meta)
+    if not isinstance(content, dict):
+        raise SourceError(f"{chunk.meta}: a {type(content).__name__}, not an object of videos")
+    return content
 
 
 def _read_json(path: Path) -> Any:
@@ -272,7 +284,7 @@ def _parse_meta(entry: object) -> tuple[str | None, str | None]:
     return text, json.dumps(rest) if rest else None
 
 
-def _parse_frames(entry: object, size: int) -> tuple[np.ndarray, int]:
+def parse_frames(entry: object, size: int) -> tuple[np.ndarray, int]:
     """Return (frames, end) of an id, every frame inside a data file of `size` bytes."""
     info = entry.get("frame_info") if isinstance(entry, dict) else None
     if not isinstance(info, list) or not info:
@@ -290,11 +302,11 @@ def _parse_frames(entry: object, size: int) -> tuple[np.ndarray, int]:
     return table[:, :2].copy(), int(table[-1, 0] + table[-1, 2])
 
 
-def _read_labels(root: Path, videos: list[Video]) -> tuple[dict[str, int], list[str] | None]:
-    """Return the number of each label, and the class names."""
+def read_labels(root: Path, labels: set[str]) -> tuple[dict[str, int], list[str] | None]:
+    """Return the number of each label, and the class names; `labels` are those that videos have."""
     path = root / LABELS
     if not path.exists():
-        classes = sorted({video.label for video in videos if video.label is not None})
+        classes = sorted(labels)
         return {name: number for number, name in enumerate(classes)}, classes or None
     numbers = _read_json(path)
     if not isinstance(numbers, dict) or not all(
