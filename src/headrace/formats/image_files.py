@@ -15,14 +15,12 @@ import pyarrow as pa
 from headrace.errors import SourceChangedError, SourceError
 from headrace.files.limits import check_size, current_limit
 from headrace.files.pread import open_regular, pread_all
+from headrace.formats.class_folders import UNREADABLE
 from headrace.formats.folder_contents import is_image_name
 from headrace.formats.source import Located, PlacedSource, place_part
 from headrace.sample import Sample, field_name
 from headrace.store.index_schema import check_file_names
 from headrace.store.keys import split_path, unique_keys
-
-UNREADABLE = -1
-"""The mtime of a file whose state could not be read when the source was listed."""
 
 MISSING = -2
 """The mtime of a file that a listing names and that does not exist."""

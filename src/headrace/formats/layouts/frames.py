@@ -27,7 +27,8 @@ from headrace.files.pread import open_regular
 from headrace.formats.codecs.image_signature import sniff_image
 from headrace.formats.folder_contents import FolderContents, has_suffix, is_image_name
 from headrace.formats.labels import number_names
-from headrace.formats.layouts.listing import PATH_COLUMNS, list_listings
+from headrace.formats.layouts.listing import list_listings
+from headrace.formats.listed_files import PATH_COLUMNS
 from headrace.sample import Sample
 from headrace.store.keys import is_below, make_keys, printable
 
