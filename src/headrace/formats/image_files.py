@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,8 +126,10 @@ def place_images(source: ImageFiles) -> PlacedSource:
     )
 
 
-def stat_files(root: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return sizes and mtimes of files, MISSING where no image file has this name.
+def stat_files(
+    root: Path, names: Sequence[str], belongs: Callable[[str], bool] = is_image_name
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sizes and mtimes of files, MISSING where no file has this name, or its name does not belong.
 
     Raises:
         SourceError: The state of a file cannot be read, or it is not a regular file.
@@ -136,7 +138,7 @@ def stat_files(root: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray
     mtimes = np.empty(len(names), np.int64)
     for i, name in enumerate(names):
         sizes[i], mtimes[i] = 0, MISSING
-        if not is_image_name(name):
+        if not belongs(name):
             continue
         try:
             info = os.stat(root / name)
