@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,15 @@ class VideoFiles:
     def headers(self) -> list[VideoHeader]:
         """What the headers of the files say, row by row; empty ones for files that cannot be opened."""
         rows = list({file: row for row, file in reversed(list(enumerate(self.files)))}.values())
-        found = dict(zip((self.files[r] for r in rows), run_cancellable(self._read_header, rows)))
+        found = dict(zip((self.files[r] for r in rows), run_cancellable(self.read_header, rows)))
         return [found[file] for file in self.files]
+
+    def with_options(self, options: VideoOptions) -> VideoFiles:
+        """Return the same source with other options; headers that were read are not read again."""
+        other = replace(self, options=options)
+        if "headers" in self.__dict__:
+            other.__dict__["headers"] = self.headers
+        return other
 
     def estimate_sizes(self) -> np.ndarray:
         """Return about how many bytes each sample will have, from the headers of the files."""
@@ -110,7 +117,8 @@ class VideoFiles:
         frame = self.options.estimate_frame(max(1, header.width), max(1, header.height))
         return int(self.count_frames(row) * frame)
 
-    def _read_header(self, row: int) -> VideoHeader:
+    def read_header(self, row: int) -> VideoHeader:
+        """Return what the header of a file says; an empty one if it cannot be opened."""
         try:
             with self.open_file(row) as fd:
                 return read_video_header(fd)

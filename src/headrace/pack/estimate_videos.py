@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
 _VIDEOS, _FRAMES, _SECONDS = 5, 6, 1.0
-_FPS, _SHORT, _QUALITY = 12, 256, 75
+_FPS, _SHORT, _QUALITY = 12, 256, 75  # what estimates are also made for
+_NOTICED = 0.98
 
 
 @dataclass(frozen=True)
@@ -43,49 +44,40 @@ class VideoEstimate:
 
 def estimate_videos(source: VideoFiles) -> VideoEstimate | None:
     """Return the estimate for a source; None if none of the videos that were tried can be decoded."""
-    expected, options = source.estimate_sizes(), source.options
-    frames = [source.count_frames(row) for row in range(len(source.files))]
-    other = _other_options(options)
-    tried = _Measured()
+    other = _other_options(source.options)
+    source.estimate_sizes()  # reads the headers once, for all variants
+    variants = [source, *(source.with_options(options) for options in other.values())]
+    measured = _Measured([variant.options for variant in variants])
     for row in _spread_rows(len(source.files)):
-        if tried.seconds < _SECONDS:
-            tried.add(source, row, [options, *other.values()])
-    if not tried.expected:
+        if measured.seconds < _SECONDS:
+            measured.add(source, row)
+    if not measured.frames:
         return None
-    total = int(expected.sum())
-    sizes = [int(total * size / tried.expected) for size in tried.sizes]
-    decoded = sum(_count_decoded(source, row) for row in range(len(source.files)))
-    seconds = decoded * tried.decoding + sum(frames) * tried.encoding
+    rows = range(len(source.files))
+    frames = sum(map(source.count_frames, rows))
+    decoded = sum(_count_decoded(source, row) for row in rows)
+    sizes = [
+        int(variant.estimate_sizes().sum() * ratio)
+        for variant, ratio in zip(variants, measured.ratios, strict=True)
+    ]
     return VideoEstimate(
         videos=len(source.files),
-        frames=round(sum(frames)),
+        frames=round(frames),
         source_bytes=int(source.sizes.sum()),
         bytes=sizes[0],
-        seconds=seconds,
-        other=_list_smaller(source, sizes, list(other)),
+        seconds=decoded * measured.decoding + frames * measured.encoding,
+        other={n: s for n, s in zip(other, sizes[1:], strict=True) if s < _NOTICED * sizes[0]},
     )
 
 
 def _other_options(options: VideoOptions) -> dict[str, VideoOptions]:
     """Return options to compare with, by their name on the command line."""
-    other = {}
+    other = {f"--fps {_FPS}": replace(options, fps=_FPS)}
     if options.short is None or options.short > _SHORT:
         other[f"--resize-short {_SHORT}"] = replace(options, short=_SHORT)
     if options.quality > _QUALITY:
         other[f"--quality {_QUALITY}"] = replace(options, quality=_QUALITY)
     return other
-
-
-def _list_smaller(source: VideoFiles, sizes: list[int], names: list[str]) -> dict[str, int]:
-    now = sum(source.count_frames(row) for row in range(len(source.files)))
-    slower = replace(source, options=replace(source.options, fps=_FPS))
-    slower.__dict__["headers"] = source.headers
-    then = sum(slower.count_frames(row) for row in range(len(source.files)))
-    other = {
-        f"--fps {_FPS}": int(sizes[0] * then / now),
-        **dict(zip(names, sizes[1:], strict=True)),
-    }
-    return {name: size for name, size in other.items() if size < 0.98 * sizes[0]}
 
 
 def _count_decoded(source: VideoFiles, row: int) -> float:
@@ -99,13 +91,11 @@ def _spread_rows(count: int) -> list[int]:
 
 
 class _Measured:
-    """Adds up what was measured on some videos."""
+    """Adds up what was measured on some videos, for each of several options; times are of the first."""
 
-    def __init__(self) -> None:
-        self.expected = 0.0
-        """What the headers promise for the frames that were encoded, in bytes."""
-        self.sizes: list[float] = []
-        """Bytes of the same frames, for each of the options."""
+    def __init__(self, options: list[VideoOptions]) -> None:
+        self._options = options
+        self._sizes, self._expected = [0.0] * len(options), [0.0] * len(options)
         self.frames, self._decoding, self._encoding = 0, 0.0, 0.0
 
     @property
@@ -119,25 +109,29 @@ class _Measured:
 
     @property
     def encoding(self) -> float:
-        """Seconds to encode a frame with the first options."""
+        """Seconds to encode a frame."""
         return self._encoding / self.frames
 
-    def add(self, source: VideoFiles, row: int, options: list[VideoOptions]) -> None:
+    @property
+    def ratios(self) -> list[float]:
+        """How many times the bytes that headers promise the frames had."""
+        return [a / b for a, b in zip(self._sizes, self._expected, strict=True)]
+
+    def add(self, source: VideoFiles, row: int) -> None:
         """Measure the first frames of a video; one that cannot be decoded is skipped."""
         began = time.perf_counter()
         try:
             frames = list(_decode_some(source, row))
         except SourceError:
             return
-        decoded = time.perf_counter()
-        sizes = [sum(len(encode_frame(frame, o)) for frame in frames) for o in options[:1]]
-        self._encoding += time.perf_counter() - decoded
-        self._decoding += decoded - began
-        sizes += [sum(len(encode_frame(frame, o)) for frame in frames) for o in options[1:]]
-        self.sizes = [a + b for a, b in zip(self.sizes or [0.0] * len(sizes), sizes, strict=True)]
-        for frame in frames:
-            self.expected += options[0].estimate_frame(frame.width, frame.height)
+        self._decoding += time.perf_counter() - began
         self.frames += len(frames)
+        for k, options in enumerate(self._options):
+            began = time.perf_counter()
+            for frame in frames:
+                self._sizes[k] += len(encode_frame(frame, options))
+                self._expected[k] += options.estimate_frame(frame.width, frame.height)
+            self._encoding += time.perf_counter() - began if k == 0 else 0.0
 
 
 def _decode_some(source: VideoFiles, row: int) -> Iterator[VideoFrame]:
