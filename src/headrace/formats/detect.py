@@ -64,6 +64,10 @@ class LayoutKind(NamedTuple):
         return self.place is not None or self.stream is not None
 
 
+def _is_frames(path: Path, head: bytes) -> bool:
+    return frames.is_frame_listing(path) and not is_video_listing(path)
+
+
 # The first line that recognises a path decides.
 LAYOUTS: dict[str, LayoutKind] = {
     "gulp": LayoutKind(gulp.open_gulp, in_folder=gulp.find_gulp, place=place_rows),
@@ -83,7 +87,7 @@ LAYOUTS: dict[str, LayoutKind] = {
         parquet.open_parquet, parquet.is_parquet, parquet.find_parquet, has_patterns=True
     ),
     "arrow": LayoutKind(arrow.open_arrow, arrow.is_arrow, arrow.find_arrow, has_patterns=True),
-    "frames": LayoutKind(frames.open_frames, frames.is_frame_listing, frames.find_frame_listing),
+    "frames": LayoutKind(frames.open_frames, _is_frames, frames.find_frame_listing),
     "videos": LayoutKind(videos.open_videos, videos.is_video_listing, videos.find_videos),
     "listing": LayoutKind(
         listing.open_listing, listing.is_listing, listing.find_listing, place_images

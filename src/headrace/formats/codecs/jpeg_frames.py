@@ -1,4 +1,4 @@
-"""Encodes a decoded video frame as a JPEG of 4:2:0: upright, in JFIF's colours, shrunk on request. Lossy in this step only.
+"""Encodes a decoded video frame as a JPEG of 4:2:0: upright, in its true colours, shrunk on request. Lossy in this step only.
 
 Guaranteed: the bytes depend on the frame, the options and Pillow alone. Colours are converted here and not by swscale,
 which is up to 3 levels off and depends on the instructions of the CPU.
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from headrace.formats.codecs.jfif_planes import Encoding, convert_planes
+from headrace.formats.codecs.video_colours import Encoding, find_rgb_matrix, reduce_depth
 from headrace.formats.video_options import VideoOptions
 
 if TYPE_CHECKING:
@@ -38,35 +38,32 @@ def encode_picture(picture: Image.Image, quality: int) -> bytes:
 
 
 def make_picture(frame: VideoFrame, options: VideoOptions) -> Image.Image:
-    """Return the picture that is encoded: YCbCr, grey, or RGB if the video itself is RGB."""
+    """Return the picture that is encoded: RGB, or YCbCr or grey where the video has these very colours."""
     size = options.fit_size(frame.width, frame.height)
-    planes = _read_planes(frame)
-    if planes is None:
-        whole = Image.fromarray(frame.to_ndarray(format="rgb24"))
-        picture = whole if whole.size == size else whole.resize(size, Image.Resampling.BICUBIC)
+    if frame.format.is_rgb or frame.format.has_palette:
+        picture = _resize(Image.fromarray(frame.to_ndarray(format="rgb24")), size)
     else:
-        luma, *chroma = planes
-        picture = _resize(luma, size)
-        if chroma:
-            colours = [_place_chroma(plane, luma.shape, size) for plane in chroma]
-            picture = Image.merge("YCbCr", [picture, *colours])
+        picture = _join_planes(frame, size)
     turn = find_turn(frame)
     return picture if turn is None else picture.transpose(turn)
 
 
-def _read_planes(frame: VideoFrame) -> list[NDArray[np.uint8]] | None:
-    """Return the planes in JFIF's colours: luma, blue and red, or luma alone; None if the video is RGB."""
+def _join_planes(frame: VideoFrame, size: tuple[int, int]) -> Image.Image:
+    """Return the picture of a frame that has luma and chroma, or luma alone."""
     kind = frame.format
-    if kind.is_rgb or kind.has_palette:
-        return None
     if not _is_planar(frame):
         frame = frame.reformat(format="yuv444p16le" if kind.components[0].bits > 8 else "yuv444p")
         kind = frame.format
-    is_grey, bits = len(kind.components) < 3, kind.components[0].bits
+    is_grey = len(kind.components) < 3
     is_full = frame.color_range == _FULL_RANGE or kind.name.startswith("yuvj") or is_grey
-    count = 1 if is_grey else 3
-    planes = [_read_plane(frame, k, bits) for k in range(count)]
-    return convert_planes(planes, Encoding(int(frame.colorspace), is_full, bits))
+    encoding = Encoding(int(frame.colorspace), is_full, kind.components[0].bits)
+    luma = _read_plane(frame, 0, encoding)
+    picture = _resize(luma, size)
+    if is_grey:
+        return picture
+    chroma = [_place_chroma(_read_plane(frame, k, encoding), luma.size, size) for k in (1, 2)]
+    picture = Image.merge("YCbCr", [picture, *chroma])
+    return picture if encoding.is_jfif else picture.convert("RGB", find_rgb_matrix(encoding))
 
 
 def _is_planar(frame: VideoFrame) -> bool:
@@ -76,31 +73,29 @@ def _is_planar(frame: VideoFrame) -> bool:
     return is_separate and not kind.name.endswith("be") and not kind.name.startswith("xyz")
 
 
-def _read_plane(frame: VideoFrame, number: int, bits: int) -> NDArray[np.uint8]:
+def _read_plane(frame: VideoFrame, number: int, encoding: Encoding) -> Image.Image:
+    """Return a plane of 8 bits."""
     plane, component = frame.planes[number], frame.format.components[number]
-    dtype = np.dtype(np.uint8 if bits == 8 else "<u2")
-    rows: NDArray[Any] = np.frombuffer(memoryview(plane), dtype).reshape(
-        -1, plane.line_size // dtype.itemsize
+    dtype = np.dtype(np.uint8 if encoding.bits == 8 else "<u2")
+    rows: NDArray[Any] = np.frombuffer(memoryview(plane), dtype)
+    rows = rows.reshape(-1, plane.line_size // dtype.itemsize)
+    values = rows[: component.height, : component.width]
+    return Image.fromarray(
+        values if encoding.bits == 8 else reduce_depth(values, encoding, number > 0)
     )
-    values: NDArray[np.uint8] = rows[: component.height, : component.width]
-    return values
 
 
-def _resize(plane: NDArray[np.uint8], size: tuple[int, int]) -> Image.Image:
-    image = Image.fromarray(plane)
+def _resize(image: Image.Image, size: tuple[int, int]) -> Image.Image:
     return image if image.size == size else image.resize(size, Image.Resampling.BICUBIC)
 
 
-def _place_chroma(
-    plane: NDArray[np.uint8], luma: tuple[int, ...], size: tuple[int, int]
-) -> Image.Image:
+def _place_chroma(image: Image.Image, luma: tuple[int, int], size: tuple[int, int]) -> Image.Image:
     """Return chroma at the size of the picture. The encoder averages repeated values back to themselves."""
-    if plane.shape == luma:
-        return _resize(plane, size)
-    image = Image.fromarray(plane)
-    across, down = (-(-whole // part) for whole, part in zip(luma[::-1], image.size, strict=True))
-    box = (0.0, 0.0, luma[1] / across, luma[0] / down)  # an odd luma ends within the last chroma
-    if size != luma[::-1]:
+    if image.size == luma:
+        return _resize(image, size)
+    across, down = (-(-whole // part) for whole, part in zip(luma, image.size, strict=True))
+    box = (0.0, 0.0, luma[0] / across, luma[1] / down)  # an odd luma ends within the last chroma
+    if size != luma:
         half = (-(-size[0] // 2), -(-size[1] // 2))
         image = image.resize(half, Image.Resampling.BICUBIC, box)
         box = (0.0, 0.0, size[0] / 2, size[1] / 2)

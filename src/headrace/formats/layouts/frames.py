@@ -40,7 +40,7 @@ _KINDS = {"jpg": "JPEG", "png": "PNG", "webp": "WebP"}
 def find_frame_listing(folder: FolderContents) -> Path | None:
     """Return the listing in a folder, if one of them is a listing of videos. Raise SourceError if there are several."""
     listings = list_listings(folder)
-    if any(is_frame_listing(folder.path / n) and _has_frames(folder.path / n) for n in listings):
+    if any(is_frame_listing(folder.path / n) and has_frames(folder.path / n) for n in listings):
         return folder.only(listings, "listings")
     return None
 
@@ -62,7 +62,7 @@ def is_frame_listing(path: Path, head: bytes = b"") -> bool:
     return line.count(b";") == 1 and "," not in cells[0] and not lists_images
 
 
-def _has_frames(listing: Path) -> bool:
+def has_frames(listing: Path) -> bool:
     """Return whether one of the first ids has a folder of frames where `open_frames` looks for it."""
     ids, roots = read_first_ids(listing), list_roots(listing)
     return any(_is_video(root / name) for name in filter(is_below, ids) for root in roots)

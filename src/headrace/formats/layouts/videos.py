@@ -30,6 +30,7 @@ from headrace.formats.folder_contents import (
 )
 from headrace.formats.image_files import MISSING, stat_files
 from headrace.formats.layouts.frames import (
+    has_frames,
     is_frame_listing,
     list_roots,
     number_labels,
@@ -46,8 +47,13 @@ _ID_SUFFIXES = (".webm", ".mp4", *(s for s in VIDEO_SUFFIXES if s not in (".webm
 
 
 def is_video_listing(path: Path, head: bytes = b"", root: Path | None = None) -> bool:
-    """Return whether a file lists video files, of which one of the first exists below `root` or beside the listing."""
+    """Return whether a file lists video files, of which one of the first exists below `root` or beside the listing.
+
+    20BN's ids that have folders of frames there are not video files.
+    """
     if is_frame_listing(path):
+        if root is None and has_frames(path):
+            return False
         roots = list_roots(path) if root is None else [root]
         return any(_find_id(folder, name) for name in read_first_ids(path) for folder in roots)
     return path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson") and names_files(
