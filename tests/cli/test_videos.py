@@ -112,7 +112,7 @@ def test_options_for_videos_are_refused_for_images(
 ) -> None:
     result = headrace("pack", shared / "fixtures/gulp", tmp_path / "out", *options)
     assert result.returncode == 2
-    assert reason in result.stderr.replace("│", "").replace("\n", " ").replace("  ", " ")
+    assert reason in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_a_rate_that_is_not_positive_is_refused(videos: Path, tmp_path: Path) -> None:

@@ -326,7 +326,7 @@ def test_frames_that_are_jpegs_keep_their_bytes_whatever_is_asked_for(tmp_path: 
 def test_the_estimate_comes_close_and_says_what_options_save(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for number in range(4):
-        noise = [np.kron(rng.integers(0, 256, (36, 64, 3)), np.ones((16, 16, 1))).astype(np.uint8) for _ in range(10)]  # fmt: skip
+        noise = [np.kron(rng.integers(0, 256, (288, 512, 3)), np.ones((2, 2, 1))).astype(np.uint8) for _ in range(10)]  # fmt: skip
         write_video(tmp_path / "v" / f"{number}.mp4", noise)
     (tmp_path / "v/broken.mp4").write_bytes(b"nothing")
     source = open_videos(tmp_path / "v")
