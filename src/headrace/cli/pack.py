@@ -124,6 +124,7 @@ def pack(
     if resize_short is not None or max_side is not None:
         shrink = Shrink(resize_short, max_side, 90 if quality is None else quality)
     encoding = _choose_encoding(encode, channels, quality)
+    largest, shard = parse_size(max_file_size), parse_size(shard_size)
     source = open_to_pack(
         src,
         dst,
@@ -132,7 +133,7 @@ def pack(
         format=layout.value if layout else None,
         path_column=path_column,
         label_column=label_column,
-        max_file_size=parse_size(max_file_size),
+        max_file_size=largest,
     )
     if isinstance(source, VideoFiles):
         print_estimate(estimate_videos(source), workers)
@@ -144,8 +145,8 @@ def pack(
         summary = pack_dataset(
             source,
             dst,
-            max_file_size=parse_size(max_file_size),
-            shard_size=parse_size(shard_size),
+            max_file_size=largest,
+            shard_size=shard,
             order=order.value,
             seed=seed,
             shrink=shrink,
