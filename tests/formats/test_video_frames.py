@@ -15,7 +15,7 @@ from PIL import Image
 
 from formats.making_videos import draw_frames, write_video
 from headrace.errors import SourceError
-from headrace.formats.codecs.jpeg_frames import encode_frame, make_picture
+from headrace.formats.codecs.jpeg_frames import encode_frame, find_turn, make_picture
 from headrace.formats.codecs.video_file import open_video, read_video_header
 from headrace.formats.codecs.video_frames import JpegVideo, Span, read_video
 from headrace.formats.video_options import VideoOptions
@@ -171,23 +171,60 @@ def test_every_container_and_pixel_format_gives_the_pictures_that_were_encoded(
         assert np.abs(colour - frames[0][8, 4]).max() < 30  # within the square
 
 
-@pytest.mark.parametrize(
-    ("rotation", "turn"),
-    [(90, Image.Transpose.ROTATE_90), (180, Image.Transpose.ROTATE_180), (-90, Image.Transpose.ROTATE_270)],
-)  # fmt: skip
-def test_a_video_is_turned_as_its_display_matrix_says(
-    tmp_path: Path, rotation: int, turn: Image.Transpose
-) -> None:
+TURNS = {  # by the angle against the clock that PyAV reports
+    90: Image.Transpose.ROTATE_90,
+    -90: Image.Transpose.ROTATE_270,
+    180: Image.Transpose.ROTATE_180,
+    -180: Image.Transpose.ROTATE_180,
+}
+
+
+@pytest.mark.parametrize("rotation", [90, 180, -90])
+def test_a_video_is_turned_as_its_display_matrix_says(tmp_path: Path, rotation: int) -> None:
     plain = read(write_video(tmp_path / "a.mp4", draw_frames(2)), quality=100)
     path = write_video(tmp_path / "b.mp4", draw_frames(2), rotation=rotation)
     with av.open(str(path)) as container:
-        assert next(container.decode(video=0)).rotation in (rotation, -rotation)
-        is_swapped = next(iter(av.open(str(path)).decode(video=0))).rotation == -rotation
-    turned = decode(read(path, quality=100).frames[0])
-    image = Image.fromarray(decode(plain.frames[0]).astype(np.uint8))
-    opposite = {90: Image.Transpose.ROTATE_270, -90: Image.Transpose.ROTATE_90}
-    turn = opposite.get(rotation, turn) if is_swapped and abs(rotation) == 90 else turn
-    assert np.abs(np.asarray(image.transpose(turn)).astype(int) - turned).max() < 8
+        turn = TURNS[next(container.decode(video=0)).rotation]
+    upright = Image.fromarray(decode(plain.frames[0]).astype(np.uint8)).transpose(turn)
+    found = decode(read(path, quality=100).frames[0])
+    assert np.abs(np.asarray(upright).astype(int) - found).max() < 8
+
+
+class Turned:
+    """A frame that has nothing but a display matrix."""
+
+    def __init__(self, a: int, b: int, c: int, d: int) -> None:
+        matrix = np.array([a, b, 0, c, d, 0, 0, 0, 1 << 14], np.int32) << 16
+        self.side_data = {"DISPLAYMATRIX": matrix.tobytes()}
+
+
+@pytest.mark.parametrize(
+    ("matrix", "turn"),
+    [
+        ((1, 0, 0, 1), None),
+        ((-1, 0, 0, 1), Image.Transpose.FLIP_LEFT_RIGHT),
+        ((1, 0, 0, -1), Image.Transpose.FLIP_TOP_BOTTOM),
+        ((-1, 0, 0, -1), Image.Transpose.ROTATE_180),
+        ((0, 1, 1, 0), Image.Transpose.TRANSPOSE),
+        ((0, -1, -1, 0), Image.Transpose.TRANSVERSE),
+        ((0, -1, 1, 0), Image.Transpose.ROTATE_90),
+        ((0, 1, -1, 0), Image.Transpose.ROTATE_270),
+    ],
+)
+def test_the_eight_display_matrices_map_pixels_as_they_say(
+    matrix: tuple[int, int, int, int], turn: Image.Transpose | None
+) -> None:
+    """(x, y) goes to (a x + c y, b x + d y), up to a shift."""
+    frame: Any = Turned(*matrix)
+    assert find_turn(frame) == turn
+    if turn is None:
+        return
+    a, b, c, d = matrix
+    pixels = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    moved = {(a * x + c * y, b * x + d * y): pixels[y, x] for y in range(2) for x in range(3)}
+    left, top = (min(place[k] for place in moved) for k in (0, 1))
+    shown = np.asarray(Image.fromarray(pixels).transpose(turn))
+    assert all(shown[y - top, x - left] == value for (x, y), value in moved.items())
 
 
 def test_frames_are_only_ever_made_smaller(tmp_path: Path) -> None:
@@ -314,6 +351,18 @@ def test_a_truncated_file_names_the_frame_after_its_last(tmp_path: Path, name: s
         read(path)
 
 
+def test_frames_of_several_sizes_are_an_error_that_names_the_first_other_one(
+    tmp_path: Path,
+) -> None:
+    write_video(tmp_path / "a.ts", draw_frames(12))
+    write_video(tmp_path / "b.ts", draw_frames(12, 64, 48))
+    (tmp_path / "c.ts").write_bytes(
+        (tmp_path / "a.ts").read_bytes() + (tmp_path / "b.ts").read_bytes()
+    )
+    with pytest.raises(SourceError, match=r"frame 12: it has 64 x 48 pixels, .* 48 x 32; cut"):
+        read(tmp_path / "c.ts")
+
+
 @pytest.mark.parametrize("content", [b"", b"no video", b"\0" * 5000, b"#EXTM3U\n#EXT-X-VERSION:3\nfile.ts\n"])  # fmt: skip
 def test_something_else_is_not_a_video(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.mp4").write_bytes(content)
@@ -366,3 +415,34 @@ def test_the_header_is_read_without_decoding(tmp_path: Path) -> None:
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(options))} is"):
         VideoOptions(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [("a.mp4", "libx264"), ("a.mkv", "mpeg4"), ("a.avi", "mpeg4"), ("a.webm", "libvpx"), ("a.ts", "libx264")],
+)  # fmt: skip
+def test_random_damage_gives_frames_or_a_source_error(
+    tmp_path: Path, name: str, codec: str
+) -> None:
+    whole = write_video(tmp_path / name, draw_frames(12), codec=codec).read_bytes()
+    outcomes = set()
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        data = bytearray(whole)
+        for place in random.integers(0, len(data), random.choice([1, 3, 20])):
+            data[place] = random.integers(256)
+        (tmp_path / name).write_bytes(data)
+        try:
+            video = read(tmp_path / name, limit=1 << 24, fps=random.choice([None, 10]))
+            outcomes.add(len(video.frames) > 0)
+        except SourceError:
+            outcomes.add(False)
+    assert outcomes == {True, False}
+
+
+def test_a_timestamp_that_lies_far_ahead_does_not_fill_the_memory(tmp_path: Path) -> None:
+    ticks = [0, 1, 2, 1 << 40]
+    path = write_video(tmp_path / "a.mkv", draw_frames(4), ticks=ticks, unit=Fraction(1, 1000))
+    assert len(read(path).frames) == 4
+    with pytest.raises(SourceError, match="--max-file-size"):
+        read(path, fps=25)

@@ -32,6 +32,7 @@ from headrace.work.cancellable import run_cancellable
 
 _UNKNOWN = VideoHeader("", 0, 0, 0.0, None, False)
 _MISSING_RATE = 25.0
+_MOST_BYTES = 1 << 40  # a header may promise any number of frames
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class VideoFiles:
         if header is _UNKNOWN:
             return int(self.file_sizes[row])
         frame = self.options.estimate_frame(max(1, header.width), max(1, header.height))
-        return int(self.count_frames(row) * frame)
+        return int(min(self.count_frames(row) * frame, _MOST_BYTES))
 
     def read_header(self, row: int) -> VideoHeader:
         """Return what the header of a file says; an empty one if it cannot be opened."""

@@ -127,11 +127,17 @@ def decode_frames(
 
 def _decode(fd: int, container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
     """Yield the frames of an open video; SourceError if they end before the video does."""
-    number = 0
+    number, size = 0, None
     try:
         for frame in container.decode(stream):
+            size = size or (frame.width, frame.height)
             if frame.is_corrupt:
                 raise SourceError(f"broke at frame {number}: its data is damaged")
+            if size != (frame.width, frame.height):
+                raise SourceError(
+                    f"broke at frame {number}: it has {frame.width} x {frame.height} pixels, and the frames "
+                    f"before have {size[0]} x {size[1]}; cut the file there"
+                )
             yield frame
             number += 1
     except import_av().FFmpegError as error:
