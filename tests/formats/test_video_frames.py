@@ -16,7 +16,7 @@ from PIL import Image
 from formats.making_videos import draw_frames, write_video
 from headrace.errors import SourceError
 from headrace.formats.codecs.jpeg_frames import encode_frame, find_turn, make_picture
-from headrace.formats.codecs.video_file import open_video, read_video_header
+from headrace.formats.codecs.video_file import open_video, read_fraction, read_video_header
 from headrace.formats.codecs.video_frames import JpegVideo, Span, read_video
 from headrace.formats.video_options import VideoOptions
 
@@ -315,6 +315,25 @@ def test_metadata_that_is_not_utf8_does_not_matter(tmp_path: Path) -> None:
     path.write_bytes(data.replace(b"QQQQ", b"\xff\xfe\xe9\x80"))
     with pytest.raises(UnicodeDecodeError):
         av.open(str(path)).close()
+    assert len(read(path).frames) == 3
+
+
+def test_pyav_19_with_rationals_of_its_own_and_no_metadata_errors_is_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Rational:
+        def __init__(self, numerator: int, denominator: int) -> None:
+            self.numerator, self.denominator = numerator, denominator
+
+        def __bool__(self) -> bool:
+            return self.numerator != 0
+
+    assert read_fraction(Rational(30000, 1001)) == Fraction(30000, 1001)
+    assert read_fraction(Rational(0, 1)) is None
+    assert read_fraction(None) is None
+    path, original = write_video(tmp_path / "a.mp4", draw_frames(3)), av.open
+    monkeypatch.setattr("av.open", lambda name, *, options: original(name, options=options))
+    monkeypatch.setattr("av.__version__", "19.0.2")
     assert len(read(path).frames) == 3
 
 

@@ -203,7 +203,7 @@ def test_options_are_those_that_the_source_was_opened_with(clip: Path) -> None:
     sample = source.read(0)
     assert (len(sample.split_frames()), sample.fps) == (6, {"mjpg": 5})
     assert source.recipe["fps"] == 5
-    assert {"av", "libavcodec", "short", "longest", "quality"} < set(source.recipe)
+    assert {"av", "libavcodec", "pillow", "short", "longest", "quality"} < set(source.recipe)
 
 
 def test_sizes_are_estimated_from_headers_and_change_with_the_options(tmp_path: Path) -> None:

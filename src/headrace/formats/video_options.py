@@ -26,8 +26,10 @@ class VideoOptions:
 
     def __post_init__(self) -> None:
         keep_integers(self, "short", "longest", "quality")
-        if self.fps is not None and not 0 < self.fps <= 1000:
-            raise ValueError(f"fps is {self.fps}; it must be above 0 and at most 1000")
+        if self.fps is not None:
+            object.__setattr__(self, "fps", float(self.fps))  # one spelling of a rate in recipes
+            if not 0 < self.fps <= 1000:
+                raise ValueError(f"fps is {self.fps:g}; it must be above 0 and at most 1000")
         for name in ("short", "longest"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import PIL
+
 from headrace.errors import MissingExtraError, SourceError
 
 if TYPE_CHECKING:
@@ -41,11 +43,12 @@ def import_av() -> Any:
 
 
 def list_versions() -> dict[str, str]:
-    """Return the versions of what decides the bytes of decoded frames."""
+    """Return the versions of what decides the bytes of frames."""
     av = import_av()
     return {
         "av": av.__version__,
         "libavcodec": ".".join(map(str, av.library_versions["libavcodec"])),
+        "pillow": PIL.__version__,
     }
 
 
@@ -59,7 +62,7 @@ def open_video(fd: int) -> Iterator[tuple[InputContainer, VideoStream]]:
     av = import_av()
     # By descriptor: it is the file that was checked, and its name may be any bytes.
     try:
-        container = av.open(f"/proc/self/fd/{fd}", metadata_errors="ignore", options=_OPTIONS)
+        container = av.open(f"/proc/self/fd/{fd}", options=_OPTIONS, **_metadata_options(av))
     except (av.FFmpegError, OSError, ValueError) as error:
         raise SourceError(f"not a video that can be opened: {explain(error)}") from None
     with container:
@@ -72,6 +75,16 @@ def open_video(fd: int) -> Iterator[tuple[InputContainer, VideoStream]]:
         yield container, stream
 
 
+def _metadata_options(av: Any) -> dict[str, str]:
+    """Return how to open files whose metadata is not UTF-8, which PyAV does by itself from version 19 on."""
+    return {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
+
+
+def read_fraction(value: Any) -> Fraction | None:
+    """Return a rational number of PyAV, which has a type of its own from version 19 on; None if it is not set."""
+    return Fraction(value.numerator, value.denominator) if value else None
+
+
 def explain(error: Exception) -> str:
     """Return the reason that FFmpeg gives, without the name of the file or function."""
     return str(getattr(error, "strerror", None) or error)
@@ -80,7 +93,7 @@ def explain(error: Exception) -> str:
 def read_video_header(fd: int) -> VideoHeader:
     """Return what the header of a video file says. SourceError if it is not a video."""
     with open_video(fd) as (container, stream):
-        rate = stream.average_rate
+        rate = read_fraction(stream.average_rate)
         return VideoHeader(
             codec=stream.codec_context.name,
             width=stream.codec_context.width,
@@ -92,10 +105,9 @@ def read_video_header(fd: int) -> VideoHeader:
 
 
 def _find_seconds(container: InputContainer, stream: VideoStream) -> float:
-    if stream.duration is not None and stream.time_base is not None:
-        return float(max(0, stream.duration) * stream.time_base)
+    unit, rate = read_fraction(stream.time_base), read_fraction(stream.average_rate)
+    if stream.duration is not None and unit:
+        return float(max(0, stream.duration) * unit)
     if container.duration is not None:
         return max(0, container.duration) / 1_000_000
-    if stream.frames and stream.average_rate:
-        return float(Fraction(stream.frames) / stream.average_rate)
-    return 0.0
+    return float(stream.frames / rate) if rate else 0.0

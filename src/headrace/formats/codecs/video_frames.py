@@ -23,7 +23,7 @@ from headrace.formats.codecs.frame_times import (
     resample,
 )
 from headrace.formats.codecs.jpeg_frames import encode_frame
-from headrace.formats.codecs.video_file import explain, import_av, open_video
+from headrace.formats.codecs.video_file import explain, import_av, open_video, read_fraction
 from headrace.formats.video_options import VideoOptions
 from headrace.work.cancellable import until_cancelled
 
@@ -81,7 +81,7 @@ def read_video(fd: int, options: VideoOptions, span: Span, limit: int) -> JpegVi
         if options.fps is not None:
             return JpegVideo(frames, options.fps, None)
         rounding = find_rounding(_unit(stream))
-        return JpegVideo(frames, *find_rate(times, rounding, stream.average_rate))
+        return JpegVideo(frames, *find_rate(times, rounding, read_fraction(stream.average_rate)))
 
 
 def _check_frames(size: int, limit: int, done: int) -> None:
@@ -153,7 +153,7 @@ def _time_frames(
 
     `first` is the timestamp of second zero; None: that of the first frame.
     """
-    unit, usual = _unit(stream), 1 / (stream.average_rate or _DEFAULT_RATE)
+    unit, usual = _unit(stream), 1 / (read_fraction(stream.average_rate) or _DEFAULT_RATE)
     before: VideoFrame | None = None
     since, length = Fraction(0), usual
     for frame in frames:
@@ -166,10 +166,10 @@ def _time_frames(
             until = until if until > since else since + length
             yield Shown(since, until, before)
             since = until
-        before, length = frame, (frame.duration or 0) * unit or usual
+        before, length = frame, (getattr(frame, "duration", 0) or 0) * unit or usual
     if before is not None:
         yield Shown(since, since + length, before)
 
 
 def _unit(stream: VideoStream) -> Fraction:
-    return stream.time_base or Fraction(1, 1000)
+    return read_fraction(stream.time_base) or Fraction(1, 1000)
