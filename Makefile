@@ -32,8 +32,8 @@ test-slow: install
 	$(PYTEST) -m "slow or fuzz or browser"
 
 # These files take long, most because they start many processes. `make check` leaves them out.
-LONG_FILES := cli/test_cli cli/test_interrupts cli/test_layouts compat/test_gulpio_workers compat/test_tutorial \
-	examples/test_imagenet examples/test_video \
+LONG_FILES := cli/test_cli cli/test_interrupts cli/test_layouts cli/test_videos compat/test_gulpio_workers \
+	compat/test_tutorial examples/test_imagenet examples/test_video \
 	flow/test_remote flow/test_runners flow/test_shard_items flow/test_strangers hostile/test_datasets \
 	pack/test_concurrent pack/test_failing_disk pack/test_stopping render/test_crew render/test_fuzz serve/test_life serve/test_rank \
 	serve/test_python_transform serve/test_stalled_worker work/test_killed_parent workbench/test_bench \

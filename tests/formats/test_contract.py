@@ -17,6 +17,7 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
+from formats.making_videos import write_class_folders
 from headrace.errors import SourceError
 from headrace.formats.detect import LAYOUTS, detect, open_source
 from headrace.formats.source import Source
@@ -88,6 +89,21 @@ class TestFrames(Detected):
     @pytest.fixture
     def path(self, shared: Path) -> Path:
         return shared / "fixtures/gulp-source"
+
+
+class TestVideos(Detected):
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return write_class_folders(tmp_path / "videos")
+
+
+class TestPartsOfVideos(Detected):
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        root = write_class_folders(tmp_path / "videos", per_class=1, frames=20)
+        rows = ["cat/000.mp4,a,0,0.2", "cat/000.mp4,b,0.2,0.5", "dog/000.mp4,b,,"]
+        (root / "list.csv").write_text("path,label,start,end\n" + "\n".join(rows) + "\n")
+        return root / "list.csv"
 
 
 class TestGulp(Detected):

@@ -21,7 +21,7 @@ from headrace.pack import index_in_place
 from headrace.store import verify
 from headrace.store.manifest import FileRecord
 from headrace.store.verify import check_file
-from headrace.work.cancellable import run_cancellable, until_cancelled
+from headrace.work.cancellable import map_ahead, run_cancellable, until_cancelled
 from trees import make_folder
 
 
@@ -150,3 +150,54 @@ def test_an_error_keeps_nothing_alive() -> None:
         assert gone[0]() is None
     finally:
         gc.enable()
+
+
+def test_map_ahead_yields_in_order_and_calls_lazily_without_helpers() -> None:
+    called: list[int] = []
+    results = map_ahead(lambda n: called.append(n) or n * n, range(5), 2)
+    assert next(results) == 0
+    assert called == [0]
+    assert list(results) == [1, 4, 9, 16]
+
+
+def test_helpers_work_ahead_of_every_call_and_no_further() -> None:
+    def job(_: int) -> list[int]:
+        started: list[int] = []
+        results = map_ahead(lambda n: started.append(n) or n, range(50), 3)
+        first = next(results)
+        assert len(started) <= 4
+        return [first, *results]
+
+    assert run_cancellable(job, range(2), 2, helpers=2) == [list(range(50))] * 2
+
+
+def test_an_error_in_one_job_cancels_the_helpers_of_the_others() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def endless(_: int) -> None:
+        begun.set()
+        try:
+            for _ in until_cancelled(itertools.count()):
+                pass
+        finally:
+            ended.set()
+
+    def job(number: int) -> None:
+        if number:
+            begun.wait(60)
+            raise ValueError("the disk is full")
+        list(map_ahead(endless, [0], 1))
+
+    with pytest.raises(ValueError, match="the disk is full"):
+        run_cancellable(job, range(2), 2, helpers=1)
+    assert ended.is_set()
+
+
+def test_an_error_of_a_helper_is_raised_where_its_result_is_asked_for() -> None:
+    def job(_: int) -> None:
+        results = map_ahead(lambda n: 1 // (n - 2), range(9), 2)
+        assert [next(results), next(results)] == [-1, -1]
+        with pytest.raises(ZeroDivisionError):
+            next(results)
+
+    run_cancellable(job, [0], 1, helpers=2)
