@@ -36,7 +36,8 @@ source, destination, shard_size, samples = sys.argv[1], sys.argv[2], int(sys.arg
 def kill(done):
     if done.samples >= samples:
         os.kill(os.getpid(), signal.SIGKILL)
-headrace.pack_dataset(source, destination, shard_size=shard_size, workers=2, progress=kill)
+fps = float(sys.argv[5]) if len(sys.argv) > 5 else None
+headrace.pack_dataset(source, destination, shard_size=shard_size, workers=2, progress=kill, fps=fps)
 """
 
 KILLED_AT = """
@@ -134,11 +135,11 @@ def test_packing_killed_at_random_moments_ends_with_the_same_bytes(
 
 @pytest.fixture(scope="module")
 def real(beside: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """Sixty real videos, and what packing them gives."""
+    """Sixty real videos, and what packing them at 6 frames per second gives."""
     root = tmp_path_factory.mktemp("real")
     with tarfile.open(beside / "data/videos.tar") as tar:
         tar.extractall(root, filter="data")
-    headrace.pack_dataset(root / "videos", root / "whole", shard_size=16 << 20)
+    headrace.pack_dataset(root / "videos", root / "whole", shard_size=4 << 20, fps=6)
     return root / "videos", digests(root / "whole")
 
 
@@ -149,8 +150,8 @@ def test_packing_real_videos_killed_five_times_ends_with_the_same_bytes(
 ) -> None:
     source, expected = real
     for samples in sorted(random.Random(seed).choices(range(1, 61), k=5)):
-        kill_pack(KILLED_AFTER, source, tmp_path / "out", 16 << 20, samples)
-    headrace.pack_dataset(source, tmp_path / "out", shard_size=16 << 20)
+        kill_pack(KILLED_AFTER, source, tmp_path / "out", 4 << 20, samples, 6)
+    headrace.pack_dataset(source, tmp_path / "out", shard_size=4 << 20, fps=6)
     assert digests(tmp_path / "out") == expected
 
 
