@@ -17,6 +17,7 @@ import pytest
 
 import headrace
 from api_page import COMPAT, MODULES, import_public
+from formats.making_videos import write_class_folders
 from headrace.cli.app import app
 from images import encode
 from stored import FIXTURES
@@ -51,6 +52,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     headrace.pack_dataset("imagenet/train", "shards/train")
     classes = headrace.open_dataset("shards/train").classes
     headrace.pack_dataset("imagenet/val", "shards/val", classes=classes)
+    write_class_folders(tmp_path / "videos/train", frames=40)
     return tmp_path
 
 
