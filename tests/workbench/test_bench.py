@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from formats.making import write_tar
-from headrace import DecodeError, index_dataset, pack_dataset
+from headrace import DecodeError, SourceError, index_dataset, pack_dataset
 from headrace.read.run_layout import Layout
 from headrace.transforms import Normalize, OnArray, RandomResizedCrop
 from headrace.workbench.bench import results
@@ -24,6 +24,7 @@ from headrace.workbench.bench.required_rate import Need
 from headrace.workbench.bench.results import Bench
 from headrace.workbench.bench.run_bench import run_bench
 from images import encode
+from videos import make_video, save_videos
 from workbench.benches import agree
 
 QUICK: dict[str, Any] = {
@@ -211,3 +212,9 @@ def test_thread_counts_double_up_to_all_cores() -> None:
 def test_options_check_themselves(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Options(**wrong)
+
+
+def test_videos_are_refused_with_what_helps(tmp_path: Path) -> None:
+    path = save_videos(tmp_path / "packed", [make_video(0, 3, (20, 20))])
+    with pytest.raises(SourceError, match="holds videos, .*loader.stats"):
+        DatasetSample(path, 10)

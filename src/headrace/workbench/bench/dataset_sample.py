@@ -18,6 +18,7 @@ from headrace.read.dataset import Dataset
 from headrace.read.run_layout import Layout
 from headrace.read.table import Table
 from headrace.render import decode_jpeg
+from headrace.sample import is_image_field, is_video_field
 from headrace.serve.derived_options import choose_window
 from headrace.workbench.bench.results import Data
 from headrace.workbench.bench.shuffle_quality import measure_mixing
@@ -49,6 +50,13 @@ class DatasetSample:
             dataset = dataset.choose_image(image)
         if not len(dataset):
             raise SourceError(f"{path}: has no samples to measure")
+        if not any(map(is_image_field, dataset.fields)) and any(
+            map(is_video_field, dataset.fields)
+        ):
+            raise SourceError(
+                f"{path}: holds videos, and only images can be measured so far; `loader.stats()` has the frames per "
+                "second of a Loader with a Clip"
+            )
         self.path = Path(path)
         self.table = Table([dataset], (), image=True)
         self.layout = Layout(self.table.columns, self.table.parts, RUN_BYTES)
