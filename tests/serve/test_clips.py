@@ -484,3 +484,14 @@ def test_every_frame_has_its_own_seek_table(
     list(load(path, clip, RandomResizedCrop(24), shuffle=True))
     assert len(found) == 4 * clip.frames and any(seek for _, seek in found)
     assert all(seek == build_seek(image) for image, seek in found)
+
+
+def test_python_first_names_a_changed_frame_too(tmp_path: Path) -> None:
+    samples = [make_video(0, 5, (20, 30)), make_video(1, 5, (40, 24))]
+    path = save_videos(tmp_path / "packed", samples)
+    damage(path, samples[1], 3)
+    own = OnArray(lambda pixels: pixels[:9, :9].copy())
+    loader = load(path, Clip(5), own, num_workers=0, on_error="skip")
+    assert [batch.rows.tolist() for batch in loader] == [[0]]
+    ((key, reason),) = loader.stats().errors
+    assert key == "video001" and reason.startswith("frame 3: its bytes are not those")

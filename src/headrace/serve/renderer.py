@@ -127,11 +127,12 @@ class Renderer:
         if IMAGE not in self.fields:
             return Prepared(number, step, runs, lost)
         frames = None if self.clips is None else self._find_clips(number, step, lost)
-        found = self.layout.columns.find_pictures(step.rows, self._list_pictures(frames))
+        pictures = self._list_pictures(frames)
+        found = self.layout.columns.find_pictures(step.rows, pictures)
         images = self._gather(step.rows, found.offset, found.size, runs)
         if draws is None:
             if self.verify:
-                self._find_changed_pictures(step.rows, images, found.checksum, lost)
+                self._find_changed_pictures(step.rows, pictures, images, found.checksum, lost)
             return Prepared(number, step, runs, lost, images, frames=frames)
         seeks = self._gather_seeks(step.rows, found.seek_offset, found.seek_size, runs)
         checksums = found.checksum.reshape(-1) if self.verify else None
@@ -180,15 +181,18 @@ class Renderer:
     def _find_changed_pictures(
         self,
         rows: NDArray[np.int64],
+        pictures: NDArray[np.int64] | None,
         images: Arena,
         checksums: NDArray[np.uint32],
         lost: dict[int, str],
     ) -> None:
-        """Add the rows with an encoded picture of a wrong checksum to `lost`."""
+        """Add the rows with an encoded image, or a frame of `pictures`, of a wrong checksum to `lost`."""
         found = np.array([crc32c(item) for item in images], np.uint32).reshape(checksums.shape)
         expected = np.where(images.sizes.reshape(checksums.shape) > 0, checksums, 0)
-        for row in rows[(found != expected).any(axis=1)].tolist():
-            lost.setdefault(row, f"{IMAGE}: {self.layout.describe_changed(row)}")
+        for i, j in np.argwhere(found != expected):
+            name = IMAGE if pictures is None else f"frame {pictures[i, j]}"
+            row = int(rows[i])
+            lost.setdefault(row, f"{name}: {self.layout.describe_changed(row)}")
 
     @cached_property
     def bad_samples(self) -> BadSamples:
