@@ -191,15 +191,17 @@ def test_a_finished_pack_is_recognised_and_a_touched_file_compared(
     videos: Path, tmp_path: Path
 ) -> None:
     source = shutil.copytree(videos, tmp_path / "source")
+    with open(source / "cat/000.mp4", "ab") as file:
+        file.write(bytes(2000))  # room for another video of the same size
     first = headrace.pack_dataset(source, tmp_path / "out")
     os.utime(source / "cat/000.mp4")
     assert headrace.pack_dataset(source, tmp_path / "out").resumed == first.shards
     other = write_video(tmp_path / "other.mp4", draw_frames(10, 64, 48, seed=9))
     data, size = other.read_bytes(), (source / "cat/000.mp4").stat().st_size
-    if len(data) < size:
-        (source / "cat/000.mp4").write_bytes(data + bytes(size - len(data)))
-        with pytest.raises(PackError, match="cat/000.mp4 changed after it was packed"):
-            headrace.pack_dataset(source, tmp_path / "out")
+    (source / "cat/000.mp4").write_bytes(data.ljust(size, b"\0"))
+    assert (source / "cat/000.mp4").stat().st_size == size
+    with pytest.raises(PackError, match="cat/000.mp4 changed after it was packed"):
+        headrace.pack_dataset(source, tmp_path / "out")
 
 
 def test_a_broken_file_is_named_with_the_frame_and_skipped_on_request(
