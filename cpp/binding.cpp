@@ -266,6 +266,7 @@ void Request::read_jobs(nb::handle jobs) {
   const Inputs* seeks = tables.is_none() ? nullptr : &inputs_.emplace_back(tables, count);
   const auto* checksums = read_rows<const uint32_t>(jobs, "checksums");
   const auto* sizes = read_rows<const int32_t, 2>(jobs, "sizes");
+  const auto* orientations = read_rows<const uint8_t>(jobs, "orientations");
   for (size_t i = 0; i < count; ++i) {
     headrace::RenderJob& job = request_.jobs[i];
     job.image = images.bytes(i);
@@ -276,6 +277,8 @@ void Request::read_jobs(nb::handle jobs) {
     if (seeks) job.seek = seeks->bytes(i);
     if (checksums) job.checksum = checksums + i;
     if (sizes) job.size = sizes + i * 2;
+    if (orientations) job.orientation = orientations[i];
+    require(job.orientation >= 1 && job.orientation <= 8, "orientations: each from 1 to 8");
   }
   read_draws(jobs.attr("draws"));
 }

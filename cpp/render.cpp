@@ -9,6 +9,7 @@
 #include "buffer.h"
 #include "color.h"
 #include "crc32c.h"
+#include "orient.h"
 #include "output_elements.h"
 #include "pixels.h"
 #include "resize.h"
@@ -22,7 +23,7 @@ constexpr size_t kKeptBytes = 64 << 20;
 struct Workspace {
   JpegDecoder decoder;
   Resizer resizer;
-  Buffer<uint8_t> decoded, resized;
+  Buffer<uint8_t> decoded, upright, resized;
 };
 
 // Opens the picture, and checks that the box lies in it.
@@ -38,11 +39,12 @@ Status open_picture(const RenderJob& job, Workspace& work) {
     height = work.decoder.height();
     if (job.size && (job.size[0] != height || job.size[1] != width)) return Status::other_size;
   }
+  if (swaps_sides(job.orientation)) std::swap(width, height);
   return job.box.lies_in(width, height) ? Status::ok : Status::bad_box;
 }
 
-// Finds or decodes the pixels under `box`.
-Status load_box(const RenderJob& job, const Box& box, Workspace& work, Source& pixels) {
+// Finds or decodes the pixels under `box` of the stored picture.
+Status load_stored(const RenderJob& job, const Box& box, Workspace& work, Source& pixels) {
   if (job.width == 0) {
     pixels.planar = Planar::reserve(work.decoded, box.width, box.height, work.decoder.channels());
     return work.decoder.decode(box, job.seek, pixels.planar);
@@ -50,6 +52,20 @@ Status load_box(const RenderJob& job, const Box& box, Workspace& work, Source& p
   pixels.planar = {nullptr, box.width, box.height, 3};
   pixels.stride = size_t(job.width) * 3;
   pixels.rgb = job.image.data + size_t(box.top) * pixels.stride + size_t(box.left) * 3;
+  return Status::ok;
+}
+
+// Finds or decodes the pixels under `box` of the upright picture.
+Status load_box(const RenderJob& job, const Box& box, Workspace& work, Source& pixels) {
+  if (job.orientation == 1) return load_stored(job, box, work, pixels);
+  const int32_t width = job.width ? job.width : work.decoder.width();
+  const int32_t height = job.width ? job.height : work.decoder.height();
+  Source stored;
+  const Box part = find_stored(box, job.orientation, width, height);
+  const Status status = load_stored(job, part, work, stored);
+  if (status != Status::ok) return status;
+  pixels.planar = Planar::reserve(work.upright, box.width, box.height, stored.planar.channels);
+  turn_upright(stored, job.orientation, pixels.planar);
   return Status::ok;
 }
 
@@ -121,6 +137,7 @@ struct RenderTurn {
     target.status[i] = render_job(request.jobs[i], target, work, slot);
     if (target.status[i] != Status::ok) std::memset(slot, 0, size);
     work.decoded.trim(kKeptBytes);  // frees the memory of a giant picture
+    work.upright.trim(kKeptBytes);
     work.resized.trim(kKeptBytes);
   }
 };

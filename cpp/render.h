@@ -29,6 +29,7 @@ struct RenderJob {
   const int32_t* size = nullptr;  // the height and width that a JPEG must have; null: not checked
   Bytes seek;                     // may be empty
 
+  uint8_t orientation = 1;  // EXIF's, 1 to 8: the picture is turned upright before anything else
   Box box{};
   Viewport viewport{};
   bool flip = false;

@@ -1,4 +1,4 @@
-"""What an encoded image says about itself in its header: kind, height and width. Decodes nothing."""
+"""What an encoded image says about itself in its header: kind, height, width and orientation."""
 
 from __future__ import annotations
 
@@ -49,6 +49,17 @@ def describe_deep(kinds: Mapping[str, int]) -> str | None:
     )
 
 
+def describe_turned(count: int) -> str | None:
+    """Say that so many images are stored turned or mirrored, in a sentence for users; None if there are none."""
+    if not count:
+        return None
+    images = "1 image is" if count == 1 else f"{count} images are"
+    return (
+        f"{images} stored turned or mirrored (EXIF) and loaded so, as in torchvision; load with orient=True to turn them "
+        "upright"
+    )
+
+
 def read_header(data: bytes) -> ImageHeader:
     """Return the header of an encoded image. Raise SourceError if the bytes are not an image."""
     if not data:
@@ -63,6 +74,27 @@ def read_header(data: bytes) -> ImageHeader:
                 return ImageHeader(kind + deep, image.height, image.width)
         except UnidentifiedImageError:
             raise SourceError(f"not an image: no known format begins with {data[:8]!r}") from None
+
+
+_SPEAKS_OF_ORIENTATION = (b"Exif", b"eXIf", b"EXIF", b"exif", b"tiff:Orientation")
+
+
+def read_orientation(data: bytes) -> int:
+    """Return the EXIF orientation of an encoded image, 1 to 8, as Pillow's `exif_transpose` finds it.
+
+    It is 1, upright, if the image says nothing or nothing that makes sense. Pillow is asked only if there is a reason to.
+    """
+    is_tiff = data[:4] in (b"II*\0", b"MM\0*")
+    if not is_tiff and not any(word in data for word in _SPEAKS_OF_ORIENTATION):
+        return 1
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            orientation = image.getexif().get(0x0112, 1)
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - see `blame_image`; whether the image is damaged is for others to find
+        return 1
+    return int(orientation) if orientation in range(1, 9) else 1
 
 
 _STANDALONE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length

@@ -231,3 +231,10 @@ def test_a_tar_that_was_cut_after_packing(packed: Path) -> None:
     tar.unlink()
     with pytest.raises(CorruptError, match="No such file"):
         read_all(packed)
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 255])
+def test_an_index_with_an_impossible_orientation(packed: Path, orientation: int) -> None:
+    edit_index(packed, "jpg.orientation", orientation)
+    with pytest.raises(CorruptError, match="jpg has an orientation that is not from 1 to 8"):
+        headrace.open_dataset(packed).read_index()

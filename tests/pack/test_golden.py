@@ -52,6 +52,7 @@ def test_the_rows_of_an_index_are_golden(packed: Path) -> None:
         "jpg.width": [8, 8],
         "jpg.kind": ["grey", "grey"],
         "jpg.seek": [0, 0],
+        "jpg.orientation": [1, 1],
     }
     assert headrace.open_dataset(packed).index.to_pydict() == columns
 

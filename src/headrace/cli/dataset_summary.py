@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.cli.describe_videos import describe_videos, format_videos
 from headrace.cli.print_table import print_table
 from headrace.cli.terminal import format_size, print_json, warn_of_depth
+from headrace.image_header import describe_turned
 from headrace.read.dataset import Dataset
-from headrace.store.index_schema import LABEL, user_columns
+from headrace.sample import is_image_field
+from headrace.store.index_schema import LABEL, field_names, user_columns
 from headrace.store.keys import printable
 
 _CLASSES = 8
@@ -30,8 +33,15 @@ def describe_dataset(dataset: Dataset) -> dict[str, Any]:
         "columns": name_types(schema, user_columns(schema)),
         "classes": None if manifest.classes is None else list(manifest.classes),
         "kinds": dict(manifest.kinds),
+        "turned": count_turned(dataset.index),
         **describe_videos(dataset.index),
     }
+
+
+def count_turned(index: pa.Table) -> int:
+    """Return how many images are stored turned or mirrored."""
+    fields = filter(is_image_field, field_names(index.schema))
+    return sum(int(pc.sum(pc.greater(index[f"{n}.orientation"], 1)).as_py() or 0) for n in fields)
 
 
 def name_types(schema: pa.Schema, names: Iterable[str]) -> dict[str, str]:
@@ -83,6 +93,7 @@ def print_summary(
         ("classes", classes),
         ("videos", format_videos(content.get("videos"))),
         (kinds, ", ".join(f"{count} {kind}" for kind, count in content["kinds"].items())),
+        ("turned", describe_turned(content.get("turned", 0)) or ""),
         ("ignored", _list_some(content.get("ignored", ()), _NAMES)),
         *more,
     ]

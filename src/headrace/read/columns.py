@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -55,6 +55,7 @@ class Columns:
 
     `span` covers the wanted bytes of a sample, `fields` says where each wanted field lies. `image` is
     the sample's picture, wanted or not; `height` and `width` are 0 if it is damaged or missing.
+    `orientation` is EXIF's, 1 for upright.
     `seek` says where the image's table lies in the seek file of its shard. If videos are wanted, `image` is
     the sample's video, `seek` all tables of its frames, and `frames` says more about these.
     """
@@ -69,10 +70,20 @@ class Columns:
     width: NDArray[np.int64]
     label: NDArray[np.int64]
     user: dict[str, pa.ChunkedArray]
+    orientation: NDArray[np.uint8]
     frames: VideoFrames | None = None
 
     def __len__(self) -> int:
         return len(self.file)
+
+    def turn_upright(self) -> Columns:
+        """Return the same with the sizes that images have when they are turned as their orientation says."""
+        lies = self.orientation >= 5
+        return replace(
+            self,
+            height=np.where(lies, self.width, self.height),
+            width=np.where(lies, self.height, self.width),
+        )
 
     def find_pictures(
         self, rows: NDArray[np.int64], frames: NDArray[np.int64] | None = None
@@ -132,8 +143,15 @@ def read_columns(
         width=_first_value(index, pictures, "width"),
         label=_numbers(index[LABEL], NO_LABEL),
         user={name: index[name] for name in user},
+        orientation=_read_orientations(index, pictures),
         frames=_read_frames(index, pictures),
     )
+
+
+def _read_orientations(index: pa.Table, pictures: Sequence[str]) -> NDArray[np.uint8]:
+    images = [name for name in pictures if is_image_field(name)]
+    found = _first_value(index, images, "orientation")
+    return np.maximum(found, 1).astype(np.uint8)
 
 
 def _read_frames(index: pa.Table, pictures: Sequence[str]) -> VideoFrames | None:

@@ -33,6 +33,7 @@ class Table:
         *,
         image: bool,
         video: bool = False,
+        orient: bool = False,
     ) -> None:
         """Read the rows of datasets.
 
@@ -41,6 +42,7 @@ class Table:
             fields: Fields and columns that are wanted beside the picture.
             image: Whether the picture is wanted.
             video: Whether the picture is a video.
+            orient: Whether images are turned upright: their sizes are those that they have then.
         """
         self._datasets, self._video = list(datasets), video
         counts = [dataset.manifest.samples for dataset in datasets]
@@ -65,7 +67,8 @@ class Table:
             self.kinds += _count_kinds(index, pictures, dataset.rows)
             self.parts += _parts_of(dataset, start)
             columns.append(_read(dataset, index, pictures, fields, image))
-        self.columns = _concatenate(datasets, columns)
+        whole = _concatenate(datasets, columns)
+        self.columns = whole.turn_upright() if orient else whole
 
     def name_row(self, row: int) -> str:
         """Return the key of a row."""
@@ -196,6 +199,7 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
         height=np.concatenate([part.height for part in parts]),
         width=np.concatenate([part.width for part in parts]),
         label=np.concatenate([part.label for part in parts]),
+        orientation=np.concatenate([part.orientation for part in parts]),
         user={
             name: _join_columns(datasets, name, [part.user[name] for part in parts])
             for name in first.user

@@ -39,6 +39,15 @@ def decode_jpeg(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
     return pixels
 
 
+def turn_upright(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
+    """Return pixels [H, W, 3] of an image with this EXIF orientation as it is shown; see `cpp/orient.h`."""
+    if orientation in (2, 3, 7, 8):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 6, 7):
+        pixels = pixels[::-1]
+    return np.ascontiguousarray(pixels.swapaxes(0, 1) if orientation >= 5 else pixels)
+
+
 def build_seek(data: Buffer) -> bytes:
     """Return the seek table of a JPEG for `render_batch`.
 

@@ -37,6 +37,8 @@ class Jobs:
         seeks: Tables of `build_seek`, which may be empty. They change the speed, never the result.
         checksums: uint32[B], the CRC-32C of each encoded image. Default: not checked.
         sizes: int32[B, 2], the (height, width) that each encoded image must have. Default: not checked.
+        orientations: uint8[B], the EXIF orientation of each image, 1 to 8. Boxes and all else are for the image turned
+            upright, as Pillow's `exif_transpose` does. Default: images are taken as they are stored.
     """
 
     images: Sequence[Data] | Arena
@@ -44,18 +46,20 @@ class Jobs:
     seeks: Sequence[Data] | Arena | None = None
     checksums: NDArray[np.uint32] | None = None
     sizes: NDArray[np.int32] | None = None
+    orientations: NDArray[np.uint8] | None = None
 
     def __post_init__(self) -> None:
         self._read_bytes("images")
         if self.seeks is not None:
             self._read_bytes("seeks")
-        if self.checksums is not None:
-            checksums = read_rows("checksums", self.checksums, np.uint32, len(self))
-            object.__setattr__(self, "checksums", checksums)
-        if self.sizes is not None:
-            object.__setattr__(
-                self, "sizes", read_rows("sizes", self.sizes, np.int32, len(self), 2)
-            )
+        for name, dtype, *shape in (
+            ("checksums", np.uint32),
+            ("sizes", np.int32, 2),
+            ("orientations", np.uint8),
+        ):
+            if (values := getattr(self, name)) is not None:
+                values = read_rows(name, values, dtype, len(self), *shape)
+                object.__setattr__(self, name, values)
 
     def _read_bytes(self, name: str) -> None:
         data = getattr(self, name)
@@ -173,7 +177,12 @@ class RenderRequest:
         if pixels is not None and sizes is not None and pixels.shape[:2] != tuple(sizes[row]):
             self.status[row], pixels = Status.OTHER_SIZE, None
         if pixels is not None:
-            jobs = Jobs([np.ascontiguousarray(pixels)], self.jobs.draws.take(rows))
+            turned = self.jobs.orientations
+            jobs = Jobs(
+                [np.ascontiguousarray(pixels)],
+                self.jobs.draws.take(rows),
+                orientations=None if turned is None else turned[rows],
+            )
             target = replace(self.target, out=self.out[rows], threads=1)
             self.status[rows] = RenderRequest(jobs, target).render()[1]
 

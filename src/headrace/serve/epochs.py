@@ -6,7 +6,6 @@ Takes a source and the options. Gives a plan for any epoch.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -52,7 +51,7 @@ class Epochs:
     def __init__(
         self, source: Dataset | Mixture, options: LoaderOptions, clip: Clip | None = None
     ) -> None:
-        self.table = _read_table(source, options.fields, clip)
+        self.table = _read_table(source, options, clip)
         self.reads_spans = False
         if clip is not None:
             check_rates(self.table, clip)
@@ -123,7 +122,8 @@ class Epochs:
         return digest.hexdigest()
 
 
-def _read_table(source: Dataset | Mixture, fields: Sequence[str], clip: Clip | None) -> Table:
+def _read_table(source: Dataset | Mixture, options: LoaderOptions, clip: Clip | None) -> Table:
     datasets = source.datasets if isinstance(source, Mixture) else [source]
-    others = [name for name in fields if name not in (IMAGE, LABEL)]
-    return Table(datasets, others, image=IMAGE in fields, video=clip is not None)
+    others = [name for name in options.fields if name not in (IMAGE, LABEL)]
+    image, video = IMAGE in options.fields, clip is not None
+    return Table(datasets, others, image=image, video=video, orient=options.orient)

@@ -66,6 +66,8 @@ class Loader(LoaderOptions):
             since they were indexed is a bad sample, as `on_error` says.
         depth16: what to do with grey images of 16 bits per pixel: `clip` makes all levels above 255 white, as
             torchvision does; `scale` maps them to 8 bits.
+        orient: turn images upright, as their EXIF orientation says, before all transforms. Default: take them as they
+            are stored, as torchvision's ImageFolder does.
 
     Raises:
         TypeError, ValueError: an option is wrong, or does not fit the data.

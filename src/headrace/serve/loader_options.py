@@ -52,6 +52,7 @@ class LoaderOptions:
     start_method: str | None = None
     verify: bool = True
     depth16: Depth16 = "clip"
+    orient: bool = False
     workers: int = field(init=False)
     given_place: Place | None = field(init=False)
 

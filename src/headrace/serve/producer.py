@@ -99,6 +99,7 @@ class Producer:
             memory=self._memory,
             depth16=options.depth16,
             verify=options.verify,
+            orient=options.orient and self._pipeline.clip is None,
             shape=self._pipeline.shape,
             clips=clips,
         )
@@ -114,6 +115,7 @@ class Producer:
             on_error=options.on_error,
             label_at=None if keeps_labels else options.fields.index(LABEL),
             depth16=options.depth16,
+            orient=options.orient and self._pipeline.clip is None,
             lead=self._pipeline.shape.lead,
         )
         return PythonPart(steps, renderer)

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import DecodeError
+from headrace.image_header import read_orientation
 from headrace.recipe.core_or_python import Pipeline
 from headrace.recipe.pixels import convert_pixels
 from headrace.render import decode_jpeg
+from headrace.render.decode import turn_upright
 from headrace.render.options import Depth16
 from headrace.serve.bad_samples import OnError, choose_rows, take_rows
 from headrace.serve.batch import IGNORED_LABEL, map_nested
@@ -74,6 +76,7 @@ class PythonSteps:
     label_at: int | None
     """The column whose labels are replaced in a batch without a good sample; None if they stay."""
     depth16: Depth16 = "clip"
+    orient: bool = False
     lead: tuple[int, ...] = ()
     """The axes of a batch between its samples and the pixels of a picture; see `Shape`."""
 
@@ -112,11 +115,18 @@ class PythonSteps:
 
     def _transform(self, image: Any, seed: np.uint64) -> Any:
         set_globals(int(seed))
-        pixels = image if isinstance(image, np.ndarray) else _decode(image, self.depth16)
+        pixels = image if isinstance(image, np.ndarray) else self._decode(image)
         value = convert_pixels(pixels, self.pipeline.entry)
         for step in self.pipeline.steps:
             value = step(value)
         return value
+
+    def _decode(self, data: bytes) -> NDArray[np.uint8]:
+        try:
+            pixels = decode_jpeg(data, self.depth16)
+        except DecodeError as error:
+            raise _BadImage(str(error)) from None
+        return turn_upright(pixels, read_orientation(data)) if self.orient else pixels
 
     def _collate(
         self,
@@ -155,13 +165,6 @@ class PythonSteps:
 
 class _BadImage(Exception):
     """A sample does not decode, so the transform has not failed."""
-
-
-def _decode(data: bytes, depth16: Depth16) -> NDArray[np.uint8]:
-    try:
-        return decode_jpeg(data, depth16)
-    except DecodeError as error:
-        raise _BadImage(str(error)) from None
 
 
 def _choose(count: int, bad: list[tuple[int, str]], on_error: OnError) -> NDArray[np.int64] | None:

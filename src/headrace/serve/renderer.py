@@ -94,6 +94,8 @@ class Renderer:
     depth16: Depth16 = "clip"
     verify: bool = True
     """Whether samples with a wrong checksum are bad samples."""
+    orient: bool = False
+    """Whether images are turned upright."""
     shape: Shape = IMAGES
     """What a sample consists of."""
     clips: ClipDraws | None = None
@@ -136,9 +138,9 @@ class Renderer:
             return Prepared(number, step, runs, lost, images, frames=frames)
         seeks = self._gather_seeks(step.rows, found.seek_offset, found.seek_size, runs)
         checksums = found.checksum.reshape(-1) if self.verify else None
-        jobs = Jobs(
-            images, draws.repeat(self.shape.frames or 1), seeks, checksums, self._sizes(step)
-        )
+        turned = self.layout.columns.orientation[step.rows] if self.orient else None
+        draws = draws.repeat(self.shape.frames or 1)
+        jobs = Jobs(images, draws, seeks, checksums, self._sizes(step), turned)
         return Prepared(number, step, runs, lost, jobs=jobs, frames=frames)
 
     def _find_clips(self, number: int, step: StepPlan, lost: dict[int, str]) -> NDArray[np.int64]:

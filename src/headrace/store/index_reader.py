@@ -115,6 +115,8 @@ def _check(path: Path, table: pa.Table, shard: ShardRecord) -> None:
         _check_places(path, table, field, None if shard.data is None else shard.data.bytes)
         if is_video_field(field):
             _check_frames(path, table, field)
+        elif is_image_field(field):
+            _check_orientations(path, table, field)
     _check_seeks(path, table, 0 if shard.seek is None else shard.seek.bytes)
 
 
@@ -201,6 +203,13 @@ def _read_numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return a column as an array, 0 for null; NumPy takes a tenth of Arrow's time for so few rows."""
     numbers: NDArray[np.int64] = (column.fill_null(0) if column.null_count else column).to_numpy()
     return numbers
+
+
+def _check_orientations(path: Path, table: pa.Table, field: str) -> None:
+    """Raise CorruptError unless each orientation is one that EXIF has; a damaged image has none."""
+    numbers = table[f"{field}.orientation"].drop_null().to_numpy()
+    if len(numbers) and not 1 <= int(numbers.min()) <= int(numbers.max()) <= 8:
+        raise CorruptError(f"{path}: {field} has an orientation that is not from 1 to 8")
 
 
 def _check_frames(path: Path, table: pa.Table, field: str) -> None:

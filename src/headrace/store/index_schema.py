@@ -5,6 +5,7 @@ Columns, in this order:
   <field>.offset .size .crc32c  int64, int64, uint32: where a field's bytes lie, and their checksum
   <field>.height .width .kind   int32, int32, dictionary: of images, and of a video's first frame
   <field>.seek                  int32: bytes of an image's table in the seek file, 0 for none
+  <field>.orientation           uint8: of an image, 1 to 8, as EXIF has it; 1 is upright
   <field>.frames                list of int32: sizes of a video's frames, which follow one another
   <field>.frame_crc32c          list of uint32: the checksum of each of them
   <field>.frame_seek            list of int32: as .seek, of each of them; null if no frame has a table
@@ -38,7 +39,7 @@ KEY, LABEL, FILE = "key", "label", "file"
 DAMAGED = "damaged"
 _PLACE = {"offset": pa.int64(), "size": pa.int64(), "crc32c": pa.uint32()}
 _SIZE = {"height": pa.int32(), "width": pa.int32(), "kind": pa.dictionary(pa.int32(), pa.string())}
-_IMAGE = {**_PLACE, **_SIZE, "seek": pa.int32()}
+_IMAGE = {**_PLACE, **_SIZE, "seek": pa.int32(), "orientation": pa.uint8()}
 _FRAMES = {
     "frames": pa.list_(pa.int32()),
     "frame_crc32c": pa.list_(pa.uint32()),
@@ -78,6 +79,7 @@ class ImageNote(NamedTuple):
 
     header: ImageHeader
     seek: bytes
+    orientation: int = 1
 
 
 class VideoNote(NamedTuple):
@@ -133,7 +135,8 @@ class IndexBuilder:
                 values |= dict.fromkeys(_FRAMES)
             else:
                 seek = b"" if note is None else note.seek
-                values["seek"] = len(seek)
+                orientation = None if note is None else note.orientation
+                values |= {"seek": len(seek), "orientation": orientation}
                 self._seeks.append((row, name, seek))
         columns = self._fields.setdefault(name, {attribute: [] for attribute in values})
         for attribute, value in values.items():

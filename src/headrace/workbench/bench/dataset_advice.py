@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.image_header import describe_deep
+from headrace.image_header import describe_deep, describe_turned
 from headrace.workbench.bench import results
 from headrace.workbench.bench.dataset_bottleneck import (
     ENOUGH,
@@ -195,6 +195,11 @@ def _about_depth(bench: Bench, need: Need | None, cause: Cause) -> Finding | Non
     return None if sentence is None else Finding("16 bits", f"{sentence}.")
 
 
+def _about_turned(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
+    sentence = describe_turned(bench.data.turned)
+    return None if sentence is None else Finding("orientation", f"{sentence}.")
+
+
 def _about_resize(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
     crop, side = max(bench.setting.size), bench.data.mean_short_side
     wanted = round(crop * _TRAINING_SHORT_SIDE)
@@ -295,6 +300,7 @@ _RULES: tuple[Callable[[Bench, Need | None, Cause], Finding | None], ...] = (
     _about_network,
     _about_slow_path,
     _about_depth,
+    _about_turned,
     _about_resize,
     _about_busy,
     _about_cpu_limit,

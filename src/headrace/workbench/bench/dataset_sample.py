@@ -153,6 +153,7 @@ def describe_data(
         slow_path_ms=kind_ms[1],
         window=window,
         mixing=_mix(subset, window, batch_size),
+        turned=int((columns.orientation > 1).sum()),
     )
 
 

@@ -113,7 +113,7 @@ class Data:
 
     native_ms, slow_path_ms: CPU time to render an image in the core, and through Pillow; 0 without such images.
     window: The default shuffle window of Loader in samples; None for a global shuffle. mixing: how well it mixes
-    the classes of a batch, relative to a global shuffle; None without classes.
+    the classes of a batch, relative to a global shuffle; None without classes. turned: images that are stored turned.
     """
 
     path: str
@@ -130,6 +130,7 @@ class Data:
     slow_path_ms: float
     window: int | None
     mixing: float | None
+    turned: int = 0
 
     @property
     def slow_share(self) -> float:
