@@ -128,10 +128,11 @@ def list_versions() -> str:
     from peers import HOMES
     from peers import PACKAGES as PEERS
 
-    for home, name in PEERS.items():
-        paths = map(str, HOMES.glob(f"{home}/lib/python*/site-packages"))
-        for one in importlib.metadata.distributions(name=name, path=list(paths)):
-            found.append(f"{name} {one.version}")
+    for home, names in PEERS.items():
+        paths = list(map(str, HOMES.glob(f"{home}/lib/python*/site-packages")))
+        for name in names.split():
+            for one in importlib.metadata.distributions(name=name, path=paths):
+                found.append(f"{name} {one.version}")
     return ", ".join(found)
 
 
