@@ -154,7 +154,7 @@ class Mp4Videos:
 
 
 def open_mp4(read: Callable[[str], Any], folder: Path, shuffle: bool) -> Any:
-    return load_torch(Mp4Videos(folder / "videos", read), BATCH, shuffle)
+    return load_torch(Mp4Videos(folder / "mp4", read), BATCH, shuffle)
 
 
 def read_pyav(path: str) -> Any:
@@ -205,7 +205,7 @@ def open_dali(folder: Path, shuffle: bool) -> Any:
     @pipeline_def(batch_size=BATCH, num_threads=WORKERS, device_id=None)
     def load() -> Any:
         files, labels = fn.readers.file(
-            file_root=str(folder / "videos"), random_shuffle=shuffle, initial_fill=64
+            file_root=str(folder / "mp4"), random_shuffle=shuffle, initial_fill=64
         )
         clips = fn.decoders.video(
             files, device="cpu", sequence_length=FRAMES, stride=STEP, pad_mode="edge"
@@ -252,19 +252,19 @@ SEED = {
 MP4 = {
     NATIVE: ClipLoader(partial(open_headrace, "native-packed"), "native-packed", ("headrace",)),
     SHORT: ClipLoader(partial(open_headrace, "short-packed"), "short-packed", ("headrace",)),
-    "PyAV": ClipLoader(partial(open_mp4, read_pyav), "videos", (*TORCH, "av"), "video"),
-    "decord": ClipLoader(partial(open_mp4, read_decord), "videos", (*TORCH, "decord"), "video"),
+    "PyAV": ClipLoader(partial(open_mp4, read_pyav), "mp4", (*TORCH, "av"), "video"),
+    "decord": ClipLoader(partial(open_mp4, read_decord), "mp4", (*TORCH, "decord"), "video"),
     "torchcodec, exact": ClipLoader(
         partial(open_mp4, partial(read_torchcodec, "exact")),
-        "videos",
+        "mp4",
         (*TORCH, "torchcodec"),
         "video",
     ),
     "torchcodec, approximate": ClipLoader(
         partial(open_mp4, partial(read_torchcodec, "approximate")),
-        "videos",
+        "mp4",
         (*TORCH, "torchcodec"),
         "video",
     ),
-    "DALI, CPU": ClipLoader(open_dali, "videos", ("nvidia.dali",), "dali"),
+    "DALI, CPU": ClipLoader(open_dali, "mp4", ("nvidia.dali",), "dali"),
 }

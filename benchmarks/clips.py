@@ -23,14 +23,22 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import videos
 from claims import print_claim
 from clip_loaders import GULP, LOOSE, MP4, NATIVE, OURS, SEED, SHORT
-from clip_turns import SEED_BATCHES, TIMINGS, Results, run_child
+from clip_turns import FEW, SEED_BATCHES, SKIPPED, TIMINGS, Results, run_child
+from slow_storage import Disk, compile_disk, read_counts
 
+import headrace
+from headrace.workbench.bench.page_cache import drop_pages
+
+COPIES = 4
 SEED_BARS = {GULP: 5.0, LOOSE: 6.0}
 MP4_BARS = {name: 8.0 for name in MP4 if name not in (NATIVE, SHORT)}
 HEADER = (
@@ -40,33 +48,44 @@ HEADER = (
 
 def prepare(folder: Path, parts: list[str]) -> None:
     """Write the data of these parts below `folder`, unless they are there."""
-    import videos
-
-    import headrace
-
-    def pack(name: str, *arguments: object, **options: object) -> None:
-        if not (folder / f"{name}-packed").exists():
-            print(f"  preparing {name}", file=sys.stderr, flush=True)
-            listing = videos.write_frames(folder / "videos", folder / name, *arguments, **options)
-            headrace.pack_dataset(listing, folder / f"{name}-packed", order="source")
-
+    folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "videos").exists():
         videos.unpack_videos(folder)
     if {"seed", "disk", "loader"} & {*parts}:
-        pack("jester", videos.imitate_jester, videos.JESTER_QUALITY, repeats=10)
-    if not (folder / "jester-gulp").exists():
+        pack_frames(folder, "jester", videos.imitate_jester, videos.JESTER_QUALITY, repeats=10)
+    if {"seed", "disk"} & {*parts} and not (folder / "jester-gulp").exists():
         source = headrace.open_source(folder / "jester" / "videos.csv")
         samples = (source.read(number) for number in range(len(source.names)))
         headrace.export_samples(samples, folder / "jester-gulp", to="gulp")
+    if "mp4" in parts and not (folder / "mp4").exists():
+        videos.copy_videos(folder / "videos", folder / "mp4", COPIES)
+    if "mp4" in parts:
+        pack_frames(folder, "native", videos.keep_size, 90, repeats=COPIES, keep=False)
+    if {"mp4", "loader"} & {*parts}:
+        pack_frames(folder, "short", videos.resize_short, 90, repeats=COPIES, keep=False)
+    if "loader" in parts:
+        pack_frames(folder, "long", videos.lengthen, 90, count=24, keep=False)
+
+
+def pack_frames(
+    folder: Path, name: str, *arguments: Any, keep: bool = True, **options: Any
+) -> None:
+    """Pack the videos as frames, unless they are packed; `keep` the frames as files too."""
+    packed = folder / f"{name}-packed"
+    if packed.exists():
+        return
+    print(f"  preparing {name}", file=sys.stderr, flush=True)
+    listing = videos.write_frames(folder / "videos", folder / name, *arguments, **options)
+    headrace.pack_dataset(listing, packed)
+    if not keep:
+        shutil.rmtree(folder / name)
 
 
 def report(results: Results, ours: str, data: Path, loaders: dict[str, object]) -> None:
-    from videos import measure_bytes
-
     print(HEADER)
     for name in results.rounds:
         seconds, cpu = (results.middle(name, key) * 1e3 for key in ("seconds", "cpu"))
-        size = measure_bytes(data / loaders[name].data) / 1e6
+        size = videos.measure_bytes(data / loaders[name].data) / 1e6
         ratios = [results.compare(name, ours, key) for key in ("seconds", "cpu")]
         print(f"{name:34}{seconds:10.1f}{cpu:9.1f}{size:12.1f}{ratios[0]:20.2f}x{ratios[1]:8.2f}x")
     for name, reason in results.left_out.items():
@@ -75,15 +94,12 @@ def report(results: Results, ours: str, data: Path, loaders: dict[str, object]) 
 
 
 def compare_seed(data: Path, rounds: int) -> None:
-    from headrace.workbench.bench.page_cache import drop_pages
-    from videos import list_files
-
     warm, as_seed, cold = (Results(list(SEED)) for _ in range(3))
     for _ in range(rounds):
         for name, loader in SEED.items():
             warm.run(name, data, "steady")
             as_seed.run(name, data, "seed")
-            drop_pages(list_files(data / loader.data))
+            drop_pages(videos.list_files(data / loader.data))
             cold.run(name, data, "seed")
     for title, results in (
         ("warm, all workers running", warm),
@@ -98,6 +114,71 @@ def compare_seed(data: Path, rounds: int) -> None:
             by_cpu = warm.compare(name, OURS, "cpu")
             print_claim(f"the seed's batch, warm, packed vs {name}, by CPU", by_cpu, bar)
             print_claim(f"the seed's batch, cold, packed vs {name}", cold.compare(name, OURS), None)
+
+
+def compare_on_disk(data: Path, rounds: int) -> None:
+    """Compare on the slow disk: 50 batches as the seed times them; of loose frames, some between others."""
+    library, ratios = compile_disk(data), {}
+    print(f"the seed's batch on a slow disk: {1e3 * Disk.seek:g} ms a seek, {Disk.rate / 1e6:g} MB/s")
+    print(f"{'':52}{'ms/batch':>10}{'seeks/batch':>13}{'MB/batch':>10}{'packed is':>12}")
+    for inodes, shuffle in ((False, False), (True, False), (False, True), (True, True)):
+        disk = "data and inodes" if inodes else "data only"
+        order = "shuffled" if shuffle else "in order"
+        ours = 0.0
+        for name in (OURS, GULP, LOOSE):
+            found = run_on_disk(name, data, library, rounds, inodes=inodes, shuffle=shuffle)
+            title = f"{name}, {order}, {disk}"
+            if isinstance(found, str):
+                print(f"{title:52} not run: {found}")
+                continue
+            seconds, seeks, size = found
+            ours = ours or seconds
+            ratios[name, order, disk] = seconds / ours
+            print(
+                f"{title:52}{seconds * 1e3:10.0f}{seeks:13.1f}{size / 1e6:10.2f}{seconds / ours:11.1f}x",
+                flush=True,
+            )
+    print()
+    for (name, order, disk), ratio in ratios.items():
+        if name != OURS:
+            bar = 12.0 if name == LOOSE else None
+            print_claim(
+                f"the seed's batch, slow disk, {disk}, {order}, packed vs {name}", ratio, bar
+            )
+
+
+def run_on_disk(
+    name: str, data: Path, library: Path, rounds: int, *, inodes: bool, shuffle: bool
+) -> tuple[float, float, float] | str:
+    """Return seconds, seeks and bytes per batch, of the quickest round; or why there are none."""
+    results, counts, state = Results([name]), [], data / "disk-state"
+    timing, batches = ("few", FEW + SKIPPED) if name == LOOSE else ("seed", SEED_BATCHES)
+    root = data / SEED[name].data
+    for _ in range(rounds):
+        environment = Disk().describe(library, state, root, inodes=inodes)
+        results.run(name, data, timing, shuffle=shuffle, environment=environment)
+        if name in results.left_out:
+            return results.left_out[name]
+        counts.append(read_counts(state))
+    seconds, (seeks, size) = min(
+        zip([figures["seconds"] for figures in results.rounds[name]], counts, strict=True)
+    )
+    return seconds, seeks / batches, size / batches
+
+
+def compare_mp4(data: Path, rounds: int) -> None:
+    results = Results(list(MP4))
+    for _ in range(rounds):
+        for name in MP4:
+            results.run(name, data, "steady", shuffle=True)
+    print("clips of 16 x 4 frames, RandomResizedCrop(224), batches of 16, warm")
+    report(results, NATIVE, data, MP4)
+    for name, bar in MP4_BARS.items():
+        if name in results.rounds:
+            for ours in (NATIVE, SHORT):
+                print_claim(f"16 x 4 clips, {ours} vs {name}", results.compare(name, ours), bar)
+                by_cpu = results.compare(name, ours, "cpu")
+                print_claim(f"16 x 4 clips, {ours} vs {name}, by CPU", by_cpu, bar)
 
 
 def main() -> None:
@@ -122,7 +203,7 @@ def main() -> None:
             PARTS[part](data, options.rounds)
 
 
-PARTS = {"seed": compare_seed}
+PARTS = {"seed": compare_seed, "disk": compare_on_disk, "mp4": compare_mp4}
 
 if __name__ == "__main__":
     main()

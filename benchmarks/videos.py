@@ -15,14 +15,14 @@ import numpy as np
 from PIL import Image
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "shared" / "data" / "videos.tar"
-JESTER_SIZE, JESTER_QUALITY = (176, 100), 80
+JESTER_SIZE, JESTER_QUALITY = (176, 100), 75
 LONG_FRAMES = 300
 
 Frames = list[Image.Image]
 
 
-def unpack_videos(folder: Path, repeats: int = 1) -> Path:
-    """Return a folder of classes below `folder` with the 60 mp4, each in `repeats` files."""
+def unpack_videos(folder: Path) -> Path:
+    """Return a folder of classes below `folder` with the 60 mp4."""
     if not ARCHIVE.exists():
         sys.exit(f"needs {ARCHIVE.name} in ../shared/data")
     root = folder / "videos"
@@ -30,10 +30,17 @@ def unpack_videos(folder: Path, repeats: int = 1) -> Path:
         archive.extractall(folder, filter="data")
     for extra in ("LICENSE", "README.txt"):
         (root / extra).unlink()
-    for video in sorted(root.rglob("*.mp4")):
-        for copy in range(1, repeats):
-            shutil.copyfile(video, video.with_name(f"{video.stem}_{copy}.mp4"))
     return root
+
+
+def copy_videos(videos: Path, folder: Path, repeats: int) -> Path:
+    """Return `folder`, in which each of `videos` is in `repeats` files."""
+    for video in sorted(videos.rglob("*.mp4")):
+        for copy in range(repeats):
+            place = folder / video.parent.name / f"{video.stem}_{copy}.mp4"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(video, place)
+    return folder
 
 
 def decode(video: Path) -> Frames:
