@@ -24,15 +24,18 @@ import argparse
 import os
 import platform
 import shutil
+import statistics
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import clip_limits
 import videos
 from claims import print_claim
 from clip_loaders import GULP, LOOSE, MP4, NATIVE, OURS, SEED, SHORT
 from clip_turns import FEW, SEED_BATCHES, SKIPPED, TIMINGS, Results, run_child
+from loader import measure
 from slow_storage import Disk, compile_disk, read_counts
 
 import headrace
@@ -181,6 +184,41 @@ def compare_mp4(data: Path, rounds: int) -> None:
                 print_claim(f"16 x 4 clips, {ours} vs {name}, by CPU", by_cpu, bar)
 
 
+def compare_limits(data: Path, rounds: int) -> None:
+    workloads = {
+        "the seed's batch": clip_limits.make_seed_loader,
+        "16 x 4 clips of 256 px": clip_limits.make_loader,
+        "16 x 4 clips of 300 frames": lambda data: clip_limits.make_loader(data, "long"),
+    }
+    print(f"{'':34}{'clips/s':>10}{'CPU ms':>9}{'render alone':>14}{'CPU ms':>9}{'x render':>10}")
+    shares = {}
+    for name, make in workloads.items():
+        loader = make(data)
+        jobs = {"alone": clip_limits.render_alone(loader), "loader": clip_limits.load(loader)}
+        found = measure(jobs, 2 * rounds + 1)
+        shares[name], _ = found["loader"].compare(found["alone"])
+        values = [
+            statistics.median(values)
+            for job in ("loader", "alone")
+            for values in (found[job].rates, found[job].costs)
+        ]
+        print(
+            f"{name:34}{values[0]:10.0f}{values[1]:9.2f}{values[2]:14.0f}{values[3]:9.2f}{shares[name]:10.2f}"
+        )
+        loader.close()
+    print()
+    for name, share in shares.items():
+        print_claim(f"Loader vs rendering alone, {name}", share, 0.9)
+    for name, what in {"short": "60 frames", "long": "300 frames"}.items():
+        alone = clip_limits.measure_alone(data, name)
+        print_claim(
+            f"peak memory, 16 x 4 clips of {what}", alone["peak_mb"], 600, " MB", at_most=True
+        )
+        print_claim(
+            f"bytes read vs the spans of clips of {what}", alone["read"], 1.3, at_most=True
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--folder", help="where to work")
@@ -203,7 +241,7 @@ def main() -> None:
             PARTS[part](data, options.rounds)
 
 
-PARTS = {"seed": compare_seed, "disk": compare_on_disk, "mp4": compare_mp4}
+PARTS = {"seed": compare_seed, "disk": compare_on_disk, "mp4": compare_mp4, "loader": compare_limits}
 
 if __name__ == "__main__":
     main()
