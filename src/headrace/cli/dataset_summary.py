@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.cli.describe_videos import describe_videos, format_videos
 from headrace.cli.print_table import print_table
 from headrace.cli.terminal import format_size, print_json, warn_of_depth
 from headrace.read.dataset import Dataset
@@ -29,6 +30,7 @@ def describe_dataset(dataset: Dataset) -> dict[str, Any]:
         "columns": name_types(schema, user_columns(schema)),
         "classes": None if manifest.classes is None else list(manifest.classes),
         "kinds": dict(manifest.kinds),
+        **describe_videos(dataset.index),
     }
 
 
@@ -79,6 +81,7 @@ def print_summary(
         ("fields", ", ".join(content["fields"])),
         ("columns", ", ".join(columns)),
         ("classes", classes),
+        ("videos", format_videos(content.get("videos"))),
         (kinds, ", ".join(f"{count} {kind}" for kind, count in content["kinds"].items())),
         ("ignored", _list_some(content.get("ignored", ()), _NAMES)),
         *more,

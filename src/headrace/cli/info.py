@@ -12,10 +12,12 @@ from headrace.cli.dataset_summary import (
     name_types,
     print_summary,
 )
+from headrace.cli.describe_videos import describe_video_files
 from headrace.cli.open_path import SourceView, open_samples
 from headrace.cli.source_options import AnyPath, LayoutOption
 from headrace.cli.terminal import AsJson
 from headrace.errors import SourceError
+from headrace.formats.video_files import VideoFiles
 from headrace.pack.describe_images import describe_sample
 from headrace.store.index_schema import DAMAGED
 
@@ -35,6 +37,8 @@ def info(path: AnyPath, layout: LayoutOption = None, as_json: AsJson = False) ->
 def _describe_source(view: SourceView) -> dict[str, Any]:
     """Describe a source without reading all of it: fields and kinds come from a few samples."""
     rows = sorted({i * len(view) // _SAMPLED for i in range(_SAMPLED)})
+    if isinstance(view.source, VideoFiles):
+        return _describe_video_files(view, view.source, rows)
     fields: set[str] = set()
     kinds: Counter[str] = Counter()
     for row in rows:
@@ -45,11 +49,24 @@ def _describe_source(view: SourceView) -> dict[str, Any]:
             continue
         fields |= set(sample)
         kinds.update(note.header.kind for note in images.values())
+    return _describe_view(view, sorted(fields), kinds, rows)
+
+
+def _describe_video_files(view: SourceView, source: VideoFiles, rows: list[int]) -> dict[str, Any]:
+    """Describe video files by their headers: to decode them takes as long as to pack them."""
+    kinds = Counter(source.read_header(row).codec or DAMAGED for row in rows)
+    content = _describe_view(view, ["mjpg"], kinds, rows)
+    return {**content, **describe_video_files(source, rows)}
+
+
+def _describe_view(
+    view: SourceView, fields: list[str], kinds: Counter[str], rows: list[int]
+) -> dict[str, Any]:
     return {
         "format": view.format,
         "samples": len(view),
         "bytes": int(view.source.sizes.sum()),
-        "fields": sorted(fields),
+        "fields": fields,
         "columns": name_types(view.source.columns, view.source.columns.names),
         "classes": None if view.classes is None else list(view.classes),
         "looked_at": len(rows),

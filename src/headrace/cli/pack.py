@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +20,15 @@ from headrace.cli.source_options import (
     PathColumn,
 )
 from headrace.cli.terminal import AsJson, Workers, parse_size, say
+from headrace.cli.video_estimate import print_estimate
+from headrace.formats.video_files import VideoFiles
 from headrace.pack.class_map import read_classes
 from headrace.pack.encode_arrays import Encode
-from headrace.pack.packer import PackSummary, pack_dataset
+from headrace.pack.estimate_videos import estimate_videos
+from headrace.pack.packer import PackSummary, open_to_pack, pack_dataset
 from headrace.pack.shard_plan import DEFAULT_SHARD_SIZE
 from headrace.pack.shrink_images import Shrink
+from headrace.pack.video_arguments import choose_video_options
 from headrace.read.dataset import open_indexed
 from headrace.store.rejected import NAME as REJECTED
 from headrace.store.rejected import summarise_rejected
@@ -48,7 +53,7 @@ def pack(
     src: Annotated[
         Path,
         typer.Argument(
-            help="Image folder, listing, any other layout (see docs/reference/layouts.md), or dataset."
+            help="Image or video folder, listing, any other layout (see docs/reference/layouts.md), or dataset."
         ),
     ],
     dst: Annotated[Path, typer.Argument(help="Folder to create.")],
@@ -61,7 +66,8 @@ def pack(
     label_column: LabelColumn = None,
     max_file_size: MaxFileSize = MAX_FILE_SIZE,
     shard_size: Annotated[
-        str, typer.Option(help="Size of a shard, in bytes of the source.")
+        str,
+        typer.Option(help="Size of a shard, in bytes of the source; of videos, about its own."),
     ] = f"{DEFAULT_SHARD_SIZE >> 20}MiB",
     order: Annotated[
         Order, typer.Option(help="Order of the samples in the shards.")
@@ -73,19 +79,33 @@ def pack(
     ] = OnError.stop,
     resize_short: Annotated[
         int | None,
-        typer.Option(min=1, help="Shrink photos to this many pixels on the shorter side."),
+        typer.Option(
+            min=1, help="Shrink photos and videos to this many pixels on the shorter side."
+        ),
     ] = None,
     max_side: Annotated[
         int | None,
-        typer.Option(min=1, help="Shrink photos to this many pixels on the longer side."),
+        typer.Option(
+            min=1, help="Shrink photos and videos to this many pixels on the longer side."
+        ),
     ] = None,
     quality: Annotated[
         int | None,
-        typer.Option(min=1, max=100, help="JPEG quality of shrunk images. Default: 90."),
+        typer.Option(
+            min=1,
+            max=100,
+            help="JPEG quality of shrunk photos, videos, and what --encode encodes. Default: 90, of arrays 95.",
+        ),
+    ] = None,
+    fps: Annotated[
+        float | None,
+        typer.Option(help="Frames per second to resample video files to. Default: every frame."),
     ] = None,
     encode: Annotated[
         EncodeKind | None,
-        typer.Option(help="Encode raw pixel arrays. Default: store them as .npy."),
+        typer.Option(
+            help="Encode raw pixel arrays (default: store them as .npy), or PNG and WebP frames as jpg."
+        ),
     ] = None,
     channels: Annotated[
         Channels | None,
@@ -99,25 +119,31 @@ def pack(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Pack images into tar shards with an index. Run it again to resume a pack that was stopped."""
+    """Pack images and videos into tar shards with an index. Run it again to resume a pack that was stopped."""
     shrink = None
     if resize_short is not None or max_side is not None:
         shrink = Shrink(resize_short, max_side, 90 if quality is None else quality)
-    elif quality is not None:
-        raise typer.BadParameter("--quality needs --resize-short or --max-side")
-    encoding = None
-    if encode is not None:
-        encoding = Encode(encode.value, (channels or Channels.bgr).value)
-    elif channels is not None:
-        raise typer.BadParameter("--channels needs --encode")
+    encoding = _choose_encoding(encode, channels, quality)
+    source = open_to_pack(
+        src,
+        dst,
+        video=choose_video_options(fps, shrink, quality),
+        listing=listing,
+        format=layout.value if layout else None,
+        path_column=path_column,
+        label_column=label_column,
+        max_file_size=parse_size(max_file_size),
+    )
+    if isinstance(source, VideoFiles):
+        print_estimate(estimate_videos(source), workers)
+    elif fps is not None:
+        raise typer.BadParameter("--fps needs video files")
+    elif quality is not None and shrink is None and encoding is None:
+        raise typer.BadParameter("--quality needs --resize-short, --max-side, --encode, or videos")
     with progress_bar("packing") as progress:
         summary = pack_dataset(
-            src,
+            source,
             dst,
-            listing=listing,
-            format=layout.value if layout else None,
-            path_column=path_column,
-            label_column=label_column,
             max_file_size=parse_size(max_file_size),
             shard_size=parse_size(shard_size),
             order=order.value,
@@ -139,6 +165,17 @@ def pack(
     if summary.rejected:
         rows.append(("rejected", f"{len(summary.rejected)}, listed in {REJECTED}"))
     print_summary(summary.path, content, describe_classes(dataset), as_json, rows)
+
+
+def _choose_encoding(
+    kind: EncodeKind | None, channels: Channels | None, quality: int | None
+) -> Encode | None:
+    if kind is None:
+        if channels is not None:
+            raise typer.BadParameter("--channels needs --encode")
+        return None
+    encoding = Encode(kind.value, (channels or Channels.bgr).value)
+    return encoding if quality is None else replace(encoding, quality=quality)
 
 
 def _describe_work(summary: PackSummary) -> dict[str, object]:

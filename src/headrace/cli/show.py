@@ -1,4 +1,4 @@
-"""`headrace show`: a contact sheet of samples."""
+"""`headrace show`: a contact sheet of samples; a video is a strip of its frames."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from headrace.cli.open_path import SourceView, open_samples
 from headrace.cli.source_options import AnyPath, LayoutOption
 from headrace.cli.terminal import AsJson, print_json
 from headrace.errors import SourceError
+from headrace.formats.video_files import VideoFiles
 from headrace.image_header import blame_image
 from headrace.read.dataset import Dataset
 from headrace.sample import Sample, is_video_field, picture_fields
@@ -23,6 +24,7 @@ from headrace.store.durable import write_durable
 
 _CAPTION = 14
 _MOST_PIXELS = 100_000_000
+_STRIP = 8  # frames of a video
 
 
 def show(
@@ -64,25 +66,38 @@ def _check_free(out: Path, force: bool) -> None:
 
 
 def draw_sheet(dataset: Dataset | SourceView, rows: list[int], size: int) -> Image.Image:
-    """Return the images in a grid with captions; a text replaces images that cannot be decoded."""
-    across = max(1, math.ceil(math.sqrt(len(rows) * 4 / 3)))
+    """Return the images, or strips of frames, in a grid with captions; a text replaces what cannot be decoded."""
+    wide = size * (_STRIP if _has_videos(dataset) else 1)
+    across = max(1, math.ceil(math.sqrt(len(rows) * 4 / 3 * size / wide)))
     down = math.ceil(len(rows) / across)
-    if across * size * down * (size + _CAPTION) > _MOST_PIXELS:
+    if across * wide * down * (size + _CAPTION) > _MOST_PIXELS:
         raise ValueError(
-            f"contact sheet too large: {across * size} x {down * (size + _CAPTION)} pixels; "
+            f"contact sheet too large: {across * wide} x {down * (size + _CAPTION)} pixels; "
             "choose a smaller --size or --count"
         )
-    sheet = Image.new("RGB", (across * size, down * (size + _CAPTION)), "white")
+    sheet = Image.new("RGB", (across * wide, down * (size + _CAPTION)), "white")
     pen = ImageDraw.Draw(sheet)
     for place, row in enumerate(rows):
-        left, top = place % across * size, place // across * (size + _CAPTION)
+        left, top = place % across * wide, place // across * (size + _CAPTION)
         sample, picture = _draw_row(dataset, row, size)
         sheet.paste(
-            picture, (left + (size - picture.width) // 2, top + (size - picture.height) // 2)
+            picture, (left + (wide - picture.width) // 2, top + (size - picture.height) // 2)
         )
-        text = _caption(sample, dataset.classes)[: size // 6]
+        text = _caption(sample, dataset.classes)[: wide // 6]
         pen.text((left + 2, top + size + 1), text, fill="black")
     return sheet
+
+
+def _has_videos(dataset: Dataset | SourceView) -> bool:
+    """Return whether the samples are videos, of a source by the first one that can be read."""
+    if isinstance(dataset, Dataset):
+        return any(map(is_video_field, dataset.manifest.fields))
+    if isinstance(dataset.source, VideoFiles):
+        return True
+    try:
+        return any(map(is_video_field, dataset[0]))
+    except SourceError:
+        return False
 
 
 def _draw_row(dataset: Dataset | SourceView, row: int, size: int) -> tuple[Sample, Image.Image]:
@@ -95,9 +110,11 @@ def _draw_row(dataset: Dataset | SourceView, row: int, size: int) -> tuple[Sampl
 
 
 def _draw_sample(sample: Sample, size: int) -> Image.Image:
-    """Return the image of a sample, the first frame of its video, or its array of pixels."""
+    """Return the image of a sample, a strip of frames of its video, or its array of pixels."""
     try:
         with blame_image("damaged"):
+            if video := next((name for name in sample if name in sample.frames), None):
+                return _draw_strip(sample.split_frames(video), size)
             picture = _find_picture(sample)
     except SourceError:
         return _draw_blank("damaged", size)
@@ -107,9 +124,23 @@ def _draw_sample(sample: Sample, size: int) -> Image.Image:
     return picture
 
 
+def _draw_strip(frames: list[bytes], size: int) -> Image.Image:
+    """Return some frames side by side, evenly spaced from the first to the last."""
+    count = min(_STRIP, len(frames))
+    rows = [k * (len(frames) - 1) // max(1, count - 1) for k in range(count)]
+    strip = Image.new("RGB", (count * size, size - 4), "white")
+    for place, row in enumerate(rows):
+        with Image.open(io.BytesIO(frames[row])) as image:
+            picture = image.convert("RGB")
+        picture.thumbnail((size - 4, size - 4))
+        left = place * size + (size - picture.width) // 2
+        strip.paste(picture, (left, (strip.height - picture.height) // 2))
+    return strip
+
+
 def _find_picture(sample: Sample) -> Image.Image | None:
-    for name in [*picture_fields(sample), *filter(is_video_field, sample)]:
-        with Image.open(io.BytesIO(sample[name])) as image:  # of a video: the first frame
+    for name in picture_fields(sample):
+        with Image.open(io.BytesIO(sample[name])) as image:
             return image.convert("RGB")
     for name, data in sample.items():
         if name.rpartition(".")[2] == "npy":

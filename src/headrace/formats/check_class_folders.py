@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from headrace.errors import SourceError
 from headrace.formats.check_splits import find_split
@@ -16,23 +17,39 @@ ANNOTATIONS = {
 }  # fmt: skip
 """Names of folders of annotations, in lower case."""
 
-_IMAGES = {"image", "images", "img", "imgs", "jpeg", "jpegs", "jpegimages", "jpg", "leftimg8bit"}
+_CONTAINERS = {
+    "clip",
+    "clips",
+    "video",
+    "videos",
+    "image",
+    "images",
+    "img",
+    "imgs",
+    "jpeg",
+    "jpegs",
+    "jpegimages",
+    "jpg",
+    "leftimg8bit",
+}
 
 
-def has_classes(folder: FolderContents) -> bool:
+def has_classes(folder: FolderContents, holds: Callable[[Path], bool] = holds_images) -> bool:
     """Return whether a folder in it holds images and is not named like a split or a container."""
-    return any(_may_be_class(name) and holds_images(folder.path / name) for name in folder.folders)
+    return any(_may_be_class(name) and holds(folder.path / name) for name in folder.folders)
 
 
-def check_classes(folder: FolderContents) -> None:
-    """Raise SourceError if the folders that hold images are splits or containers.
+def check_classes(
+    folder: FolderContents, holds: Callable[[Path], bool] = holds_images, format: str = "folder"
+) -> None:
+    """Raise SourceError if the folders that hold images, or videos, are splits or containers.
 
     A class may be named like one of them: several splits are an error only if they are at least half of the
     folders, and containers or a single split only if no other folder holds images.
     """
-    if len({find_split(name) for name in folder.folders} - {""}) < 2 and has_classes(folder):
+    if len({find_split(name) for name in folder.folders} - {""}) < 2 and has_classes(folder, holds):
         return
-    full = [name for name in folder.folders if holds_images(folder.path / name)]
+    full = [name for name in folder.folders if holds(folder.path / name)]
     splits = [name for name in full if find_split(name)]
     others = [name for name in full if not find_split(name)]
     if len(set(map(find_split, splits))) > 1 and len(splits) >= len(others):
@@ -43,7 +60,7 @@ def check_classes(folder: FolderContents) -> None:
         raise SourceError(
             f"{folder.path}: {some_names(full)} look like splits or containers, not like classes; take the folder of "
             f"the classes, such as {folder.path / min(full, key=_rank)}, or a listing of path and label, or take them "
-            "for classes with --format folder"
+            f"for classes with --format {format}"
         )
 
 
@@ -58,10 +75,10 @@ def check_no_images(folder: FolderContents, data: Sequence[str], way: str) -> No
 
 
 def _may_be_class(name: str) -> bool:
-    return not find_split(name) and name.lower() not in _IMAGES | ANNOTATIONS
+    return not find_split(name) and name.lower() not in _CONTAINERS | ANNOTATIONS
 
 
 def _rank(name: str) -> tuple[bool, bool, bool]:
     """Sort the folder that most likely holds the classes first."""
     lower = name.lower()
-    return lower not in _IMAGES, lower in ANNOTATIONS, find_split(name) != "train"
+    return lower not in _CONTAINERS, lower in ANNOTATIONS, find_split(name) != "train"

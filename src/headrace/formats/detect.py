@@ -27,10 +27,14 @@ from headrace.formats.layouts import (
     parquet,
     tfrecord,
     unified_doc,
+    videos,
     webdataset,
 )
 from headrace.formats.layouts.listing import name_unlisted, pick_listing
+from headrace.formats.layouts.videos import is_video_listing, name_unlisted_videos
 from headrace.formats.source import PlacedSource, Source, place_rows
+from headrace.formats.video_files import VideoFiles
+from headrace.formats.video_options import VideoOptions
 from headrace.store.manifest import describe_unfinished
 
 _Opened = TypeVar("_Opened")
@@ -80,6 +84,7 @@ LAYOUTS: dict[str, LayoutKind] = {
     ),
     "arrow": LayoutKind(arrow.open_arrow, arrow.is_arrow, arrow.find_arrow, has_patterns=True),
     "frames": LayoutKind(frames.open_frames, frames.is_frame_listing, frames.find_frame_listing),
+    "videos": LayoutKind(videos.open_videos, videos.is_video_listing, videos.find_videos),
     "listing": LayoutKind(
         listing.open_listing, listing.is_listing, listing.find_listing, place_images
     ),
@@ -114,6 +119,9 @@ class Layout:
         if self.name == "listing" and "root" not in self.options and self.path.is_dir():
             assert isinstance(source, ImageFiles)
             return name_unlisted(source, self.path, self.place.name)
+        if self.name == "videos" and "root" not in self.options and self.place != self.path:
+            assert isinstance(source, VideoFiles)
+            return name_unlisted_videos(source, self.path, self.place.name)
         return source
 
     def open_in_place(self) -> PlacedSource:
@@ -187,10 +195,11 @@ def detect(
     path_column: str | None = None,
     label_column: str | None = None,
     max_file_size: int = DEFAULT_MAX_FILE_SIZE,
+    video: VideoOptions | None = None,
 ) -> Layout:
     """Return the layout of what lies at `path`, which remembers how to open it.
 
-    Args: as of `open_source`.
+    Args: as of `open_source`, and `video`: how the frames of video files are made.
 
     Raises:
         SourceError: There is nothing at `path`, it has no known layout, or it may have several.
@@ -199,27 +208,54 @@ def detect(
         raise ValueError(f"format is {format!r}; it must be one of {', '.join(sorted(LAYOUTS))}")
     given = {"path_column": path_column, "label_column": label_column}
     columns = {name: column for name, column in given.items() if column is not None}
-    if columns and format not in (None, "listing"):
+    if columns and format not in (None, "listing", "videos"):
         raise ValueError(
             f"{' and '.join(columns)} cannot be combined with format={format!r}: only a listing has named "
-            "columns; use format='listing' or omit it"
+            "columns; use format='listing' or 'videos', or omit it"
         )
     path = Path(path).absolute()  # not abspath, which takes `link/..` wrongly
     with limit_file_size(max_file_size), blame_file(path):
         _check_finished(path)
         if listing is not None:
             place = Path(listing).absolute()
-            is_frames = format is None and not columns and frames.is_frame_listing(place)
-            name = "frames" if format == "frames" or is_frames else "listing"
-            return Layout(name, path, place, False, {"root": path, **columns}, max_file_size)
+            name = format if format in ("frames", "videos") else None
+            name = name or (_detect_listing(place, path, columns) if format is None else "listing")
+            return _make_layout(
+                name, path, place, False, {"root": path, **columns}, max_file_size, video
+            )
         if format is None and not columns:
             name, place = _detect(path)
             options = LAYOUTS[name].when_detected
-            return Layout(name, path, place, True, options, max_file_size)
+            return _make_layout(name, path, place, True, options, max_file_size, video)
         name, place = format or "listing", path
-        if path.is_dir() and name in ("frames", "listing"):
+        if path.is_dir() and (name in ("frames", "listing") or (name == "videos" and columns)):
             place = pick_listing(path, list(columns.values()))
-        return Layout(name, path, place, False, columns, max_file_size)
+        elif path.is_dir() and name == "videos":
+            place = videos.pick_video_listing(path)
+        return _make_layout(name, path, place, False, columns, max_file_size, video)
+
+
+def _make_layout(
+    name: str,
+    path: Path,
+    place: Path,
+    is_detected: bool,
+    options: Mapping[str, Any],
+    max_file_size: int,
+    video: VideoOptions | None,
+) -> Layout:
+    if name == "videos" and video is not None:
+        options = {**options, "video": video}
+    return Layout(name, path, place, is_detected, options, max_file_size)
+
+
+def _detect_listing(listing: Path, root: Path, columns: Mapping[str, str]) -> str:
+    """Return the layout of files below `root` that a listing names."""
+    if columns:
+        return "listing"
+    if is_video_listing(listing, root=root):
+        return "videos"
+    return "frames" if frames.is_frame_listing(listing) else "listing"
 
 
 def _check_finished(path: Path) -> None:

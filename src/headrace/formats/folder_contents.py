@@ -12,6 +12,9 @@ from pathlib import Path
 from headrace.errors import SourceError
 from headrace.sample import IMAGE_FIELDS, field_name
 
+VIDEO_SUFFIXES = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm")
+"""Suffixes of video files, in lower case."""
+
 _WALKED = 100_000  # files, in well under a second
 _WALKED_ON = 10_000  # after the first image: a table lies among few files, if at all
 _LEFT_BEHIND = {
@@ -38,22 +41,28 @@ class FolderContents:
         return self._below[0]
 
     @property
+    def has_videos(self) -> bool:
+        """Whether there are video files in the folders below, among the first images at least."""
+        return self._below[2]
+
+    @property
     def tables_below(self) -> Sequence[str]:
         """The first Parquet files in the folders below."""
         return self._below[1]
 
     @cached_property
-    def _below(self) -> tuple[bool, list[str]]:
-        has_images, tables, walked = False, [], 0
+    def _below(self) -> tuple[bool, list[str], bool]:
+        has_images, tables, has_videos, walked = False, [], False, 0
         for name, _ in islice(walk_files(self.path, strict=False), _WALKED if self.folders else 0):
             if "/" in name:
                 walked += 1
                 has_images |= is_image_name(name)
+                has_videos |= is_video_name(name)
                 if has_suffix(name, ".parquet"):
                     tables.append(name)
             if has_images and (tables or walked > _WALKED_ON):
                 break
-        return has_images, tables
+        return has_images, tables, has_videos
 
     def only(self, names: Sequence[str], what: str) -> Path:
         """Return the path of the only name. Raise SourceError if there are several."""
@@ -81,6 +90,11 @@ def is_image_name(name: str) -> bool:
     return bool(dot) and field_name(suffix) in IMAGE_FIELDS
 
 
+def is_video_name(name: str) -> bool:
+    """Return whether a file name has the suffix of a video file."""
+    return has_suffix(name, VIDEO_SUFFIXES)
+
+
 def is_hidden(name: str) -> bool:
     """Return whether a name begins with a dot, or was left behind by a system, such as `@eaDir`."""
     return name.startswith(".") or name.lower() in _LEFT_BEHIND
@@ -98,6 +112,11 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 def holds_images(path: str | os.PathLike[str]) -> bool:
     """Return whether there are images in a folder or below it."""
     return any(is_image_name(name) for name, _ in walk_files(path, strict=False))
+
+
+def holds_videos(path: str | os.PathLike[str]) -> bool:
+    """Return whether there are video files in a folder or below it."""
+    return any(is_video_name(name) for name, _ in walk_files(path, strict=False))
 
 
 def walk_files(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,12 @@ import pyarrow as pa
 from headrace.errors import SourceChangedError, SourceError
 from headrace.files.limits import check_size, current_limit
 from headrace.files.pread import open_regular, pread_all
+from headrace.formats.class_folders import UNREADABLE
 from headrace.formats.folder_contents import is_image_name
 from headrace.formats.source import Located, PlacedSource, place_part
 from headrace.sample import Sample, field_name
 from headrace.store.index_schema import check_file_names
 from headrace.store.keys import split_path, unique_keys
-
-UNREADABLE = -1
-"""The mtime of a file whose state could not be read when the source was listed."""
 
 MISSING = -2
 """The mtime of a file that a listing names and that does not exist."""
@@ -128,8 +126,10 @@ def place_images(source: ImageFiles) -> PlacedSource:
     )
 
 
-def stat_files(root: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return sizes and mtimes of files, MISSING where no image file has this name.
+def stat_files(
+    root: Path, names: Sequence[str], belongs: Callable[[str], bool] = is_image_name
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sizes and mtimes of files, MISSING where no file has this name, or its name does not belong.
 
     Raises:
         SourceError: The state of a file cannot be read, or it is not a regular file.
@@ -138,7 +138,7 @@ def stat_files(root: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray
     mtimes = np.empty(len(names), np.int64)
     for i, name in enumerate(names):
         sizes[i], mtimes[i] = 0, MISSING
-        if not is_image_name(name):
+        if not belongs(name):
             continue
         try:
             info = os.stat(root / name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,19 @@ class Source(Protocol):
             SourceError: The sample cannot be read.
             SourceChangedError: The sample has changed since the source was opened.
         """
+        ...
+
+
+@runtime_checkable
+class EncodingSource(Source, Protocol):
+    """A source that encodes what it reads, such as video files, so that reading takes long and sizes change."""
+
+    @property
+    def recipe(self) -> Mapping[str, Any]:
+        """What decides the bytes of its samples beside its files: options and versions, for the manifest."""
+
+    def estimate_sizes(self) -> np.ndarray:
+        """Return about how many bytes each sample will have, the same each time."""
         ...
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from headrace.arguments import check_choice, check_count, keep_integers
-from headrace.formats.source import Source
+from headrace.formats.source import EncodingSource, Source
 from headrace.pack.class_map import check_classes
 from headrace.pack.encode_arrays import Encode
 from headrace.pack.packed_source import PackedSource
@@ -54,14 +54,19 @@ def describe_pack(source: Source, options: PackOptions) -> dict[str, Any]:
     for row, (name, size) in enumerate(zip(source.names, source.sizes, strict=True)):
         digest.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
         digest.update(json.dumps(_read_listed(source, row), default=str).encode())
-    return {**_describe_options(options), "source": digest.hexdigest()}
+    return {
+        **_describe_options(options),
+        **_describe_encoding(source),
+        "source": digest.hexdigest(),
+    }
 
 
 def digest_shard(source: Source, options: PackOptions, rows: np.ndarray) -> str:
     """Return a digest that changes with anything that the shard of these rows is made from."""
     content = [[source.names[row], int(source.sizes[row]), int(source.mtimes[row])] for row in rows]
     listed = [_read_listed(source, int(row)) for row in rows]
-    plan = [_describe_options(options), *_describe_source(source), content, listed]
+    how = {**_describe_options(options), **_describe_encoding(source)}
+    plan = [how, *_describe_source(source), content, listed]
     return hashlib.sha256(json.dumps(plan, default=str).encode()).hexdigest()
 
 
@@ -69,6 +74,11 @@ def _describe_options(options: PackOptions) -> dict[str, Any]:
     entries = asdict(options)
     del entries["on_error"]
     return {n: value for n, value in entries.items() if n not in _OPTIONAL or value is not None}
+
+
+def _describe_encoding(source: Source) -> dict[str, Any]:
+    """Return how a source encodes its samples, if it does."""
+    return {"video": dict(source.recipe)} if isinstance(source, EncodingSource) else {}
 
 
 def _describe_source(source: Source) -> list[Any]:

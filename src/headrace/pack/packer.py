@@ -21,25 +21,28 @@ from headrace.arguments import check_count, read_integer
 from headrace.errors import PackError, SourceChangedError, SourceError
 from headrace.files.limits import DEFAULT_MAX_FILE_SIZE, blame_file
 from headrace.formats.detect import detect
-from headrace.formats.source import Source
+from headrace.formats.source import EncodingSource, Source
 from headrace.pack import staging
 from headrace.pack.check_destination import check_outside
 from headrace.pack.class_map import number_classes, renumber_sample
 from headrace.pack.describe_images import check_pixels, describe_sample
 from headrace.pack.encode_arrays import Encode, encode_sample
+from headrace.pack.encode_frames import encode_frames
 from headrace.pack.pack_options import PackOptions, describe_pack, digest_shard
 from headrace.pack.packed_source import open_packed
 from headrace.pack.refusal import refuse_pack
 from headrace.pack.shard_plan import DEFAULT_SHARD_SIZE, cut_shards, order_rows
 from headrace.pack.shrink_images import Shrink, shrink_sample
 from headrace.pack.up_to_date import check_up_to_date
+from headrace.pack.video_arguments import check_video_options, choose_video_options
 from headrace.store.durable import as_pack_error
 from headrace.store.index_schema import Described, check_column_names
 from headrace.store.keys import printable
 from headrace.store.manifest import MANIFEST, Manifest
 from headrace.store.safe_paths import check_names
 from headrace.store.write_shard import assemble_manifest, shard_name, write_shard
-from headrace.work.cancellable import run_cancellable, until_cancelled
+from headrace.work.cancellable import map_ahead, run_cancellable, until_cancelled
+from headrace.work.cores import count_cores
 from headrace.work.progress import ProgressCallback, ProgressCounter
 
 _RESUME = "run the same command again to resume"
@@ -75,6 +78,8 @@ def pack_dataset(
     seed: int = 0,
     shrink: Shrink | None = None,
     encode: Encode | None = None,
+    fps: float | None = None,
+    quality: int | None = None,
     classes: Sequence[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     workers: int | None = None,
@@ -92,11 +97,14 @@ def pack_dataset(
         path_column: The column of a listing that has the paths.
         label_column: The column of a listing that has the labels.
         max_file_size: Reject files, records and videos that have more bytes.
-        shard_size: Largest size of a shard in bytes.
+        shard_size: Largest size of a shard in bytes, for video files in bytes of their frames, about.
         order: Pack samples in a shuffled order, or in the order of the source.
         seed: Seed of the shuffled order.
-        shrink: Resize images. Default: store the encoded bytes unchanged.
-        encode: Encode raw pixel arrays as images. Default: store them as `.npy`.
+        shrink: Resize images, and the frames of video files. Default: keep their size; images keep their bytes.
+        encode: Encode raw pixel arrays as images. Default: store them as `.npy`. Frames that are PNG or WebP files need
+            `Encode("jpg")`.
+        fps: Frames per second that video files are resampled to. Default: keep every frame.
+        quality: JPEG quality of the frames of video files. Default: 90, or the quality of `shrink`.
         classes: Class names that define the labels, e.g. those of the training set for a validation set.
         on_error: Whether bad files are an error, or are skipped and listed in `rejected.jsonl`.
         workers: Number of threads. Default: one per core.
@@ -108,6 +116,7 @@ def pack_dataset(
     Raises:
         PackError: The dataset cannot be packed, or the destination holds something else.
         SourceError: The source cannot be opened.
+        MissingExtraError: The source has video files, and PyAV is not installed.
     """
     names = None if classes is None else tuple(classes)
     size = read_integer("max_file_size", max_file_size)
@@ -116,21 +125,29 @@ def pack_dataset(
     if workers is not None:
         check_count("workers", workers, 1)
     if isinstance(source, (str, os.PathLike)):
-        source = _open(
+        source = open_to_pack(
             source,
-            Path(destination),
+            destination,
+            video=choose_video_options(fps, shrink, quality),
             listing=listing,
             format=format,
             path_column=path_column,
             label_column=label_column,
             max_file_size=max_file_size,
         )
+    check_video_options(source, fps, quality)
     check_column_names(source.columns.names)
     with as_pack_error("packing", _RESUME):
-        return _pack(_Job(source, options, progress), Path(destination), workers)
+        return _pack(_Job(source, options, workers or count_cores(), progress), Path(destination))
 
 
-def _open(path: str | os.PathLike[str], destination: Path, **options: Any) -> Source:
+def open_to_pack(
+    path: str | os.PathLike[str], destination: str | os.PathLike[str], **options: Any
+) -> Source:
+    """Return the source at `path`, a packed dataset too. PackError if `destination` lies inside of it.
+
+    Args: as of `detect`.
+    """
     listed = any(options[name] is not None for name in ("listing", "path_column", "label_column"))
     with blame_file(path):
         if (
@@ -141,25 +158,25 @@ def _open(path: str | os.PathLike[str], destination: Path, **options: Any) -> So
             return packed
         layout = detect(path, **options)
         with as_pack_error("packing", _RESUME):
-            check_outside(layout, destination)
+            check_outside(layout, Path(destination))
         return layout.open()
 
 
-def _pack(job: _Job, destination: Path, workers: int | None) -> PackSummary:
+def _pack(job: _Job, destination: Path) -> PackSummary:
     if not (destination / MANIFEST).exists():
         with staging.open_staging(destination) as staged:
             if staged is not None:
-                return _fill(job, staged, workers)
+                return _fill(job, staged)
     manifest, rejected = check_up_to_date(job.source, job.options, job.read, destination)
     staging.clear_finished(destination)
     job.resumed = list(range(len(manifest.shards)))
     return job.summary(destination, manifest, rejected)
 
 
-def _fill(job: _Job, staged: Path, workers: int | None) -> PackSummary:
+def _fill(job: _Job, staged: Path) -> PackSummary:
     """Make all shards in the staging folder, then the dataset beside it."""
     staging.clear_stale(staged, len(job.shards))
-    finished = job.run(staged, workers)
+    finished = job.run(staged)
     results = [shard.result for shard in finished if shard.result is not None]
     rejected = sorted(entry for shard in finished for entry in shard.rejected)
     if job.refused or not results:
@@ -177,8 +194,11 @@ def _fill(job: _Job, staged: Path, workers: int | None) -> PackSummary:
 class _Job:
     source: Source
     options: PackOptions
+    workers: int
     callback: InitVar[ProgressCallback | None]
     shards: list[np.ndarray] = field(init=False)
+    sizes: np.ndarray = field(init=False)
+    """About how many bytes each sample has when it is packed."""
     numbers: list[int] | None = field(init=False, default=None)
     """The new label of each class of the source, if `classes` is given."""
     refused: list[tuple[int, str]] = field(default_factory=list)
@@ -188,7 +208,12 @@ class _Job:
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self, callback: ProgressCallback | None) -> None:
-        sizes, options = self.source.sizes, self.options
+        options = self.options
+        self.sizes = sizes = (
+            self.source.estimate_sizes()
+            if isinstance(self.source, EncodingSource)
+            else self.source.sizes
+        )
         rows = order_rows(len(sizes), order=options.order, seed=options.seed)
         self.shards = cut_shards(sizes, rows, options.shard_size)
         self.progress = ProgressCounter(len(sizes), int(sizes.sum()), callback)
@@ -199,10 +224,16 @@ class _Job:
     def classes(self) -> Sequence[str] | None:
         return self.source.classes if self.options.classes is None else self.options.classes
 
-    def run(self, staged: Path, workers: int | None) -> list[staging.Finished]:
+    def run(self, staged: Path) -> list[staging.Finished]:
         """Make all shards, or reuse the shards of a pack that was stopped."""
         numbers = range(len(self.shards))
-        return run_cancellable(partial(self._make_shard, staged), numbers, workers)
+        helpers = self.workers if isinstance(self.source, EncodingSource) else 0
+        return run_cancellable(partial(self._make_shard, staged), numbers, self.workers, helpers)
+
+    @property
+    def ahead(self) -> int:
+        """How many samples of a shard may be encoded ahead, so that all workers have work if shards are few."""
+        return max(2, 2 * self.workers // min(self.workers, len(self.shards)))
 
     def _make_shard(self, staged: Path, number: int) -> staging.Finished:
         rows = self.shards[number]
@@ -210,7 +241,7 @@ class _Job:
         finished = staging.load_finished(staged, number, plan)
         if finished is not None and not (finished.rejected and self.options.on_error == "raise"):
             self.resumed.append(number)
-            self.progress.add(len(rows), int(self.source.sizes[rows].sum()))
+            self.progress.add(len(rows), int(self.sizes[rows].sum()))
             return finished
         staging.forget_shard(staged, number)
         rejected: list[tuple[int, str]] = []
@@ -223,20 +254,25 @@ class _Job:
 
     def _read_rows(self, rows: np.ndarray, rejected: list[tuple[int, str]]) -> Iterator[Described]:
         """Yield the samples that can be packed; add the others to `rejected` or `refused`."""
-        for row in until_cancelled(map(int, rows)):
-            try:
-                described = self.read(row)
-            except SourceChangedError as error:
-                raise PackError(f"{self.name(row)}: {error}; pack again") from None
-            except OSError as error:
-                raise PackError(f"{self.name(row)}: cannot be read: {error}; {_RESUME}") from error
-            except SourceError as error:
+        wanted = until_cancelled(map(int, rows))
+        for row, outcome in map_ahead(self._attempt, wanted, self.ahead):
+            if isinstance(outcome, SourceError):
                 bad = self.refused if self.options.on_error == "raise" else rejected
-                bad.append((row, str(error)))
-            else:
-                if not self.refused:
-                    yield described
-            self.progress.add(1, int(self.source.sizes[row]))
+                bad.append((row, str(outcome)))
+            elif not self.refused:
+                yield outcome
+            self.progress.add(1, int(self.sizes[row]))
+
+    def _attempt(self, row: int) -> tuple[int, Described | SourceError]:
+        """Return a sample, or why it cannot be packed. PackError if that is not the fault of the sample."""
+        try:
+            return row, self.read(row)
+        except SourceChangedError as error:
+            raise PackError(f"{self.name(row)}: {error}; pack again") from None
+        except OSError as error:
+            raise PackError(f"{self.name(row)}: cannot be read: {error}; {_RESUME}") from error
+        except SourceError as error:
+            return row, error
 
     def read(self, row: int) -> Described:
         """Return a sample as it is packed."""
@@ -245,6 +281,7 @@ class _Job:
             sample = renumber_sample(sample, self.numbers)
         if self.options.encode is not None:
             sample = encode_sample(sample, self.options.encode)
+        sample = encode_frames(sample, self.options.encode)
         if self.options.shrink is not None:
             sample = shrink_sample(sample, self.options.shrink)
         return check_pixels(describe_sample(check_names(sample)))

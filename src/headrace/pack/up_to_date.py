@@ -1,6 +1,6 @@
 """Checks whether a finished dataset is intact, and its source still the one that it was packed from.
 
-Guaranteed: an image file that was written, or moved into its place, after the dataset was finished is compared
+Guaranteed: an image or video file that was written, or moved into its place, after the dataset was finished is compared
 by its content, whatever its time says; one that was merely touched counts as unchanged. Samples in tars,
 databases and tables are compared, with their labels and columns, if the time of their file is later.
 """
@@ -19,6 +19,7 @@ from headrace._core import crc32c
 from headrace.errors import CorruptError, PackError, SourceError
 from headrace.formats.image_files import ImageFiles
 from headrace.formats.source import Source
+from headrace.formats.video_files import VideoFiles
 from headrace.pack.pack_options import PackOptions, describe_pack
 from headrace.pack.refusal import refuse_incomplete
 from headrace.store.index_reader import read_indexes
@@ -104,9 +105,13 @@ class _Changed(Exception):
 
 def _find_changes(source: Source) -> NDArray[np.int64]:
     """Return when each sample last changed. A file that is moved keeps its mtime, but not its ctime."""
-    if not isinstance(source, ImageFiles):
+    if isinstance(source, VideoFiles):
+        files = source.files
+    elif isinstance(source, ImageFiles):
+        files = source.names
+    else:
         return source.mtimes
-    paths = [source.root / name for name in source.names]
+    paths = [source.root / name for name in files]
     ctimes = np.array([_find_ctime(path) for path in paths], np.int64)
     changes: NDArray[np.int64] = np.maximum(source.mtimes, ctimes)
     return changes

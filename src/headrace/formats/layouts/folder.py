@@ -7,17 +7,13 @@ images in directories is one of unlabelled images. Symbolic links are followed; 
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
-import numpy as np
-
-from headrace.errors import SourceError
-from headrace.formats.check_class_folders import ANNOTATIONS, check_classes
-from headrace.formats.folder_contents import FolderContents, is_image_name, list_folder, walk_files
-from headrace.formats.image_files import UNREADABLE, ImageFiles
+from headrace.formats.check_class_folders import check_classes
+from headrace.formats.class_folders import list_class_files
+from headrace.formats.folder_contents import FolderContents, is_image_name
+from headrace.formats.image_files import ImageFiles
 from headrace.sample import IMAGE_FIELDS
-from headrace.store.manifest import MANIFEST
 
 
 def find_class_folders(folder: FolderContents) -> Path:
@@ -29,74 +25,14 @@ def find_class_folders(folder: FolderContents) -> Path:
 def open_folder(root: str | os.PathLike[str]) -> ImageFiles:
     """List the folder: samples in the order of ImageFolder, other files that are not hidden in `ignored`."""
     root = Path(root)
-    if not root.is_dir():
-        raise SourceError(f"{root}: not a directory")
-    found, ignored = _list_images(root)
-    if not found:
-        raise SourceError(f"{root}: no image files ({', '.join(sorted(IMAGE_FIELDS))}) below it")
-    names = [name for name, _, _ in found]
-    classes = _list_classes(root, names)
-    label_of = {name: label for label, name in enumerate(classes)}
+    what = f"image files ({', '.join(sorted(IMAGE_FIELDS))})"
+    found = list_class_files(root, is_image_name, what)
     return ImageFiles(
         root=root,
-        names=names,
-        sizes=np.array([size for _, size, _ in found], np.int64),
-        mtimes=np.array([mtime for _, _, mtime in found], np.int64),
-        labels=[label_of[name.partition("/")[0]] if classes else None for name in names],
-        classes=classes or None,
-        ignored=ignored,
+        names=found.names,
+        sizes=found.sizes,
+        mtimes=found.mtimes,
+        labels=found.labels,
+        classes=found.classes,
+        ignored=found.ignored,
     )
-
-
-def _list_classes(root: Path, names: list[str]) -> list[str]:
-    """Return the top folders, if images are in some of them.
-
-    A folder without images is an empty class, unless it is an index or holds annotations.
-    """
-    full = {folder for folder, slash, _ in (name.partition("/") for name in names) if slash}
-    if not full:
-        return []
-    empty = set(list_folder(root).folders) - full
-    return sorted(full | {name for name in empty if not _holds_other_data(root / name)})
-
-
-def _holds_other_data(folder: Path) -> bool:
-    """Return whether a folder without images is an index, or has files and the name of annotations."""
-    if (folder / MANIFEST).exists():
-        return True
-    return folder.name.lower() in ANNOTATIONS and any(walk_files(folder, strict=False))
-
-
-def _list_images(root: Path) -> tuple[list[tuple[str, int, int]], list[str]]:
-    """Return (name, size, mtime) of the images, and the names of all other files.
-
-    Where folders hold images, the images beside those folders are among the others.
-    """
-    found: list[tuple[str, int, int]] = []
-    ignored: list[str] = []
-    for name, entry in walk_files(root):
-        state = _stat(entry) if is_image_name(name) else None
-        if state is not None:
-            found.append((name, *state))
-        else:
-            ignored.append(name)
-    if in_folders := [image for image in found if "/" in image[0]]:
-        ignored += [name for name, _, _ in found if "/" not in name]
-        found = in_folders
-    found.sort(key=lambda entry: _sort_key(entry[0]))
-    return found, sorted(ignored)
-
-
-def _sort_key(name: str) -> str:
-    """Sort as ImageFolder does: by class, then by the whole path of the directory, then by file name."""
-    folder, _, file = name.rpartition("/")
-    return f"{name.partition('/')[0]}\0{folder}\0{file}"
-
-
-def _stat(entry: os.DirEntry[str]) -> tuple[int, int] | None:
-    """Return (size, mtime); None for anything but a file: reading a pipe could block forever."""
-    try:
-        info = entry.stat()
-    except OSError:
-        return 0, UNREADABLE  # a dangling link: listed, and rejected with its reason when read
-    return (info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else None

@@ -1,7 +1,7 @@
-"""20BN's way of keeping videos: a CSV of `id;label` lines, and a folder of JPEG frames per id.
+"""20BN's way of keeping videos: a CSV of `id;label` lines, and a folder of frames per id.
 
 A video is one sample with the field `mjpg`, its frames in the order of their file names, in which `2.jpg`
-comes before `10.jpg`. Labels are integers as they are, or names numbered in sorted order (`007` is
+comes before `10.jpg`. Frames are JPEGs; in a folder without them PNGs or WebPs, which are packed only if they are encoded. Labels are integers as they are, or names numbered in sorted order (`007` is
 a name); an id with an empty label or none is unlabelled.
 """
 
@@ -27,11 +27,14 @@ from headrace.files.pread import open_regular
 from headrace.formats.codecs.image_signature import sniff_image
 from headrace.formats.folder_contents import FolderContents, has_suffix, is_image_name
 from headrace.formats.labels import number_names
-from headrace.formats.layouts.listing import PATH_COLUMNS, list_listings
-from headrace.sample import Sample
+from headrace.formats.layouts.listing import list_listings
+from headrace.formats.listed_files import PATH_COLUMNS
+from headrace.sample import Sample, field_name
 from headrace.store.keys import is_below, make_keys, printable
 
-_SUFFIXES = (".jpg", ".jpeg")
+_JPEGS = (".jpg", ".jpeg")
+_SUFFIXES = (*_JPEGS, ".png", ".webp")
+_KINDS = {"jpg": "JPEG", "png": "PNG", "webp": "WebP"}
 
 
 def find_frame_listing(folder: FolderContents) -> Path | None:
@@ -61,10 +64,14 @@ def is_frame_listing(path: Path, head: bytes = b"") -> bool:
 
 def _has_frames(listing: Path) -> bool:
     """Return whether one of the first ids has a folder of frames where `open_frames` looks for it."""
-    with open(open_regular(listing), encoding="utf-8-sig", errors="replace") as file:
-        ids = [line.partition(";")[0].strip() for line in islice(file, 8)]
-    roots = _list_roots(listing)
+    ids, roots = read_first_ids(listing), list_roots(listing)
     return any(_is_video(root / name) for name in filter(is_below, ids) for root in roots)
+
+
+def read_first_ids(listing: Path) -> list[str]:
+    """Return the first ids of a listing of videos, unchecked."""
+    with open(open_regular(listing), encoding="utf-8-sig", errors="replace") as file:
+        return [line.partition(";")[0].strip() for line in islice(file, 8)]
 
 
 def _is_video(folder: Path) -> bool:
@@ -101,8 +108,9 @@ class FramesSource:
                 raise SourceChangedError("its frames changed after the source was listed")
             for name in names:
                 frames.append(read_file(folder / name, self.max_file_size))
-                if sniff_image(frames[-1]) != "jpg":
-                    raise SourceError(f"{printable(name)} is not a JPEG")
+                kind = field_name(name.rpartition(".")[2])
+                if sniff_image(frames[-1]) != kind:
+                    raise SourceError(f"{printable(name)} is not a {_KINDS[kind]}")
         except OSError as error:
             raise SourceError(f"cannot be read: {error.strerror}") from None
         sizes = {"mjpg": [len(frame) for frame in frames]}
@@ -115,7 +123,7 @@ def open_frames(
     """Open the videos that `listing` names, in its order. Their folders are below `root`; by default, beside
     the listing, or in a folder beside it."""
     listing = Path(listing)
-    rows = _read_rows(listing)
+    rows = read_ids(listing)
     folder = Path(root) if root is not None else _find_root(listing, rows[0][0])
     names = [name for name, _ in rows]
     sizes, mtimes = np.empty(len(names), np.int64), np.empty(len(names), np.int64)
@@ -126,11 +134,12 @@ def open_frames(
             raise SourceError(f"{folder / name}: {error.strerror}") from None
         if not found:
             raise SourceError(f"{folder / name}: no frames ({', '.join(_SUFFIXES)}) in it")
-    labels, classes = _number_labels(listing, [label for _, label in rows])
+    labels, classes = number_labels(listing, [label for _, label in rows])
     return FramesSource(folder, names, sizes, mtimes, labels, classes)
 
 
-def _read_rows(listing: Path) -> list[tuple[str, str | None]]:
+def read_ids(listing: Path) -> list[tuple[str, str | None]]:
+    """Return the ids and labels of a listing of videos. SourceError if a line is not `id;label`."""
     rows: list[tuple[str, str | None]] = []
     seen: set[str] = set()
     try:
@@ -164,14 +173,14 @@ def _check_id(listing: Path, number: int, name: str) -> str:
     return name
 
 
-def _list_roots(listing: Path) -> list[Path]:
-    """Return where the folders of frames may be: beside the listing, or in a folder beside it."""
+def list_roots(listing: Path) -> list[Path]:
+    """Return where videos may be: beside their listing, or in a folder beside it."""
     entries = [e for e in os.scandir(listing.parent) if not e.name.startswith(".")]
     return [listing.parent, *sorted(Path(e.path) for e in entries if e.is_dir())]
 
 
 def _find_root(listing: Path, name: str) -> Path:
-    found = [folder for folder in _list_roots(listing) if os.path.isdir(folder / name)]
+    found = [folder for folder in list_roots(listing) if os.path.isdir(folder / name)]
     roots = [folder for folder in found if _is_video(folder / name)] or found
     if not roots:
         raise SourceError(
@@ -187,8 +196,9 @@ def _find_root(listing: Path, name: str) -> Path:
 
 
 def _list_frames(folder: Path) -> tuple[list[str], int, int]:
-    """Return (names in order, bytes in all, newest mtime) of the frames in a folder."""
+    """Return (names in order, bytes in all, newest mtime) of the frames in a folder: its JPEGs, if there are any."""
     found = [e for e in os.scandir(folder) if _is_frame_name(e.name)]
+    found = [e for e in found if e.name.lower().endswith(_JPEGS)] or found
     infos = [entry.stat() for entry in found]
     for entry, info in zip(found, infos, strict=True):
         if not stat.S_ISREG(info.st_mode):
@@ -207,9 +217,10 @@ def _split_numbers(name: str) -> tuple[list[str | int], str]:
     return [int(part) if k % 2 else part for k, part in enumerate(parts)], name
 
 
-def _number_labels(
+def number_labels(
     listing: Path, labels: Sequence[str | None]
 ) -> tuple[list[int | None], list[str] | None]:
+    """Return the number of each label, and class names, or None if the labels are integers."""
     names = {label for label in labels if label is not None}
     if all(name.isdecimal() and len(name) < 18 and str(int(name)) == name for name in names):
         return [None if label is None else int(label) for label in labels], None

@@ -1,10 +1,4 @@
-"""A CSV or JSON Lines file that lists images: path, label and any columns of the user's own.
-
-`path` (also `file`, `filename` or `file_name`) is relative to the image folder. `label` holds integers, taken
-as they are, or names, which are numbered in sorted order; an empty one means no label, and spaces around one are
-an error. Every other column becomes a column of the index (see `listing_table` for its type). The caller may give
-other names for both columns; paths in a column named so may lack the suffix of their file, as Kaggle's ids do.
-"""
+"""A CSV or JSON Lines file that lists images: path, label and any columns of the user's own (see `listed_files`)."""
 
 from __future__ import annotations
 
@@ -12,14 +6,12 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from headrace.errors import SourceError
 from headrace.formats.check_class_folders import has_classes
-from headrace.formats.codecs.listing_table import read_csv, read_first_rows, read_json_lines
+from headrace.formats.codecs.listing_table import read_first_rows
 from headrace.formats.folder_contents import (
     FolderContents,
     has_suffix,
@@ -28,11 +20,17 @@ from headrace.formats.folder_contents import (
     walk_files,
 )
 from headrace.formats.image_files import MISSING, ImageFiles, stat_files
-from headrace.formats.labels import number_names
+from headrace.formats.listed_files import (
+    IMAGES,
+    PATH_COLUMNS,
+    SUFFIXES,
+    FileKind,
+    check_listed_once,
+    check_some_exist,
+    read_listed,
+)
 from headrace.store.keys import is_below, printable, some_names
 
-SUFFIXES = (".csv", ".jsonl", ".ndjson", ".tsv")
-PATH_COLUMNS = ("path", "file", "filename", "file_name")
 _log = logging.getLogger("headrace")
 
 
@@ -56,29 +54,11 @@ def open_listing(
     """
     listing = Path(listing)
     root = Path(root) if root is not None else listing.parent
-    table = _read_table(listing, PATH_COLUMNS if path_column is None else (path_column,))
-    twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
-    if twice:
-        raise SourceError(f"{listing}: the columns {twice} come twice")
-    _check_columns(listing, table, path_column, label_column)
-    path_name = path_column or next(n for n in PATH_COLUMNS if n in table.column_names)
-    names = [_check_path(listing, i, value) for i, value in enumerate(table[path_name].to_pylist())]
-    if not names:
-        raise SourceError(f"{listing}: lists no images")
-    if path_column is None:
-        _check_suffixes(listing, names)
-    else:
-        names = _find_images(listing, root, names)
-    _check_unique(listing, names)
-    label_name = label_column or "label"
-    labels, classes = _read_labels(listing, table, label_name)
-    extra = table.drop_columns([n for n in (path_name, label_name) if n in table.column_names])
+    names, labels, classes, columns = read_listed(listing, root, IMAGES, path_column, label_column)
+    check_listed_once(listing, names)
     sizes, mtimes = stat_files(root, names)
-    if path_column is not None and (mtimes == MISSING).all():
-        raise SourceError(
-            f"{listing}: none of its {len(names)} images, such as {names[0]!r:.80}, is below {root}; "
-            "give the folder of the images, as in `headrace pack FOLDER OUT --listing LISTING`"
-        )
+    if path_column is not None:
+        check_some_exist(listing, root, names, bool((mtimes != MISSING).any()), IMAGES)
     return ImageFiles(
         root,
         names,
@@ -86,126 +66,9 @@ def open_listing(
         mtimes,
         labels,
         classes,
-        extra.schema.remove_metadata(),
-        extra.to_pylist(),
+        columns.schema.remove_metadata(),
+        columns.to_pylist(),
     )
-
-
-def _read_table(listing: Path, paths: Sequence[str]) -> pa.Table:
-    suffix = listing.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise SourceError(f"{listing}: a listing is .csv, .tsv, .jsonl or .ndjson")
-    try:
-        if suffix in (".csv", ".tsv"):
-            return read_csv(listing, "\t" if suffix == ".tsv" else ",", paths)
-        return read_json_lines(listing, paths)
-    except FileNotFoundError:
-        raise SourceError(f"{listing}: no such file") from None
-    except OSError as error:
-        raise SourceError(f"{listing}: {error.strerror}") from None
-
-
-def _check_columns(
-    listing: Path, table: pa.Table, path_column: str | None, label_column: str | None
-) -> None:
-    """Raise SourceError if a requested column is missing, or no column holds paths."""
-    names = table.column_names
-    for option, column in (("path", path_column), ("label", label_column)):
-        if column is not None and column not in names:
-            raise SourceError(
-                f"{listing}: no column {column!r} among {names!s:.300}; name one of them with "
-                f"--{option}-column ({option}_column=)"
-            )
-    if path_column is not None and path_column == label_column:
-        raise SourceError(f"{listing}: the column {path_column!r} cannot hold both path and label")
-    if path_column is None and not set(PATH_COLUMNS) & set(names):
-        raise SourceError(
-            f"{listing}: no column named path among {names!s:.300}; name the column of paths with --path-column "
-            "(path_column=), and the column of labels with --label-column (label_column=)"
-        )
-
-
-def _check_path(listing: Path, row: int, value: object) -> str:
-    text = str(value) if value is not None else ""
-    if not is_below(text):
-        raise SourceError(
-            f"{listing}, row {row + 1}: {value!r} is not a path below the image folder"
-        )
-    return str(PurePosixPath(text))
-
-
-def _check_suffixes(listing: Path, names: Sequence[str]) -> None:
-    for row, name in enumerate(names):
-        if not is_image_name(name):
-            raise SourceError(
-                f"{listing}, row {row + 1}: {name!r} does not have the suffix of an image; where a column has "
-                "names without suffixes, name it with --path-column (path_column=)"
-            )
-
-
-def _check_unique(listing: Path, names: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for row, name in enumerate(names):
-        if name in seen:
-            raise SourceError(f"{listing}, row {row + 1}: {name!r} is listed twice")
-        seen.add(name)
-
-
-def _read_labels(
-    listing: Path, table: pa.Table, label_name: str
-) -> tuple[list[int | None], list[str] | None]:
-    """Return the label of each row, and class names, or None where the labels are numbers."""
-    if label_name not in table.column_names:
-        for name in table.column_names:
-            if name.strip().lower() == "label":
-                raise SourceError(
-                    f"{listing}: a column is called {name!r}; call it 'label', or name it with --label-column "
-                    "(label_column=)"
-                )
-        return [None] * table.num_rows, None
-    column = table[label_name]
-    if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
-        return column.to_pylist(), None
-    if not pa.types.is_string(column.type):
-        raise SourceError(f"{listing}: labels are {column.type}, not integers or names")
-    return number_names(listing, column.to_pylist())
-
-
-def _find_images(listing: Path, root: Path, names: Sequence[str]) -> list[str]:
-    """Return the file below `root` that each name, with or without a suffix, stands for.
-
-    A name that no file has stays as it is; several files of one name are a SourceError.
-    """
-    folders: dict[str, dict[str, list[str]]] = {}
-    found = []
-    for row, name in enumerate(names):
-        if is_image_name(name):
-            found.append(name)
-            continue
-        folder, slash, stem = name.rpartition("/")
-        if folder not in folders:
-            folders[folder] = _list_stems(root / folder)
-        files = folders[folder].get(stem, [])
-        if len(files) > 1:
-            shown = " and ".join(map(printable, sorted(files)[:2]))
-            raise SourceError(
-                f"{listing}, row {row + 1}: {name!r:.80} may be {shown}; list the files with their suffixes"
-            )
-        found.append(f"{folder}{slash}{files[0]}" if files else name)
-    return found
-
-
-def _list_stems(folder: Path) -> dict[str, list[str]]:
-    """Return the images of a folder by their names without the suffix."""
-    stems: dict[str, list[str]] = {}
-    try:
-        entries = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    for entry in entries:
-        if is_image_name(entry):
-            stems.setdefault(entry.rpartition(".")[0], []).append(entry)
-    return stems
 
 
 def is_listing(path: Path, head: bytes) -> bool:
@@ -220,7 +83,7 @@ def find_listing(folder: FolderContents) -> Path | None:
         SourceError: There are several, or folders beside it that may be classes.
     """
     listings = list_listings(folder)
-    naming = [name for name in listings if _names_images(folder.path / name)]
+    naming = [name for name in listings if names_files(folder.path / name, IMAGES)]
     if not (naming or listings) or (folder.folders and not naming):
         return None
     listing = folder.only(naming or listings, "listings")
@@ -268,15 +131,19 @@ def _has_columns(listing: Path, names: Sequence[str]) -> bool:
     return isinstance(row, dict) and all(name in row for name in names)
 
 
-def _names_images(listing: Path) -> bool:
-    """Return whether one of the first rows has the path of an image that exists."""
-    return any(_is_image_below(listing.parent, row) for row in read_first_rows(listing))
+def names_files(listing: Path, kind: FileKind, root: Path | None = None) -> bool:
+    """Return whether one of the first rows has the path of a file of this kind that exists below `root`.
+
+    Without `root`, the files lie below the folder of the listing.
+    """
+    folder = listing.parent if root is None else root
+    return any(_is_file_below(folder, row, kind) for row in read_first_rows(listing))
 
 
-def _is_image_below(root: Path, row: Any) -> bool:
+def _is_file_below(root: Path, row: Any, kind: FileKind) -> bool:
     if not isinstance(row, dict):
         return False
     path = next((row[name] for name in PATH_COLUMNS if name in row), None)
-    if not isinstance(path, str) or not is_below(path) or not is_image_name(path):
+    if not isinstance(path, str) or not is_below(path) or not kind.belongs(path):
         return False
     return os.path.isfile(root / path)  # not Path.is_file: it may be too long for a path
