@@ -93,7 +93,9 @@ def open_loose(folder: Path, shuffle: bool) -> Any:
 
     def read(name: str) -> list[Any]:
         names = sorted(os.listdir(root / name))
-        return [Image.open(root / name / one).convert("RGB") for one in names[draw_slice(len(names))]]
+        return [
+            Image.open(root / name / one).convert("RGB") for one in names[draw_slice(len(names))]
+        ]
 
     videos = SeedVideos(folder / "jester" / "videos.csv", read, make_seed_steps(from_array=False))
     return load_torch(videos, SEED_BATCH, shuffle)
@@ -153,8 +155,8 @@ class Mp4Videos:
         return self.crop(self.read(self.paths[number])), 0
 
 
-def open_mp4(read: Callable[[str], Any], folder: Path, shuffle: bool) -> Any:
-    return load_torch(Mp4Videos(folder / "mp4", read), BATCH, shuffle)
+def open_mp4(read: Callable[[str], Any], videos: str, folder: Path, shuffle: bool) -> Any:
+    return load_torch(Mp4Videos(folder / videos, read), BATCH, shuffle)
 
 
 def read_pyav(path: str) -> Any:
@@ -202,11 +204,11 @@ def open_dali(folder: Path, shuffle: bool) -> Any:
     """Decode with DALI's CPU backend; every clip starts at the first frame, which spares it decoding."""
     from nvidia.dali import fn, pipeline_def
 
+    paths = sorted(map(str, (folder / "mp4").rglob("*.mp4")))
+
     @pipeline_def(batch_size=BATCH, num_threads=WORKERS, device_id=None)
     def load() -> Any:
-        files, labels = fn.readers.file(
-            file_root=str(folder / "mp4"), random_shuffle=shuffle, initial_fill=64
-        )
+        files, labels = fn.readers.file(files=paths, random_shuffle=shuffle, initial_fill=64)
         clips = fn.decoders.video(
             files, device="cpu", sequence_length=FRAMES, stride=STEP, pad_mode="edge"
         )
@@ -249,22 +251,27 @@ SEED = {
     ),
     LOOSE: ClipLoader(open_loose, "jester/frames", (*TORCH, "PIL")),
 }
+DECODERS = {
+    "PyAV": (read_pyav, "av"),
+    "decord": (read_decord, "decord"),
+    "torchcodec, exact": (partial(read_torchcodec, "exact"), "torchcodec"),
+    "torchcodec, approximate": (partial(read_torchcodec, "approximate"), "torchcodec"),
+}
+
+
+def list_mp4_loaders(
+    ours: str, packed: str, videos: str, suffix: str = ""
+) -> dict[str, ClipLoader]:
+    """Return the loaders of the same videos: packed as frames, and as mp4 through each decoder."""
+    loaders = {ours: ClipLoader(partial(open_headrace, packed), packed, ("torch", "headrace"))}
+    for name, (read, module) in DECODERS.items():
+        start = partial(open_mp4, read, videos)
+        loaders[name + suffix] = ClipLoader(start, videos, (*TORCH, module), "video")
+    return loaders
+
+
 MP4 = {
-    NATIVE: ClipLoader(partial(open_headrace, "native-packed"), "native-packed", ("headrace",)),
-    SHORT: ClipLoader(partial(open_headrace, "short-packed"), "short-packed", ("headrace",)),
-    "PyAV": ClipLoader(partial(open_mp4, read_pyav), "mp4", (*TORCH, "av"), "video"),
-    "decord": ClipLoader(partial(open_mp4, read_decord), "mp4", (*TORCH, "decord"), "video"),
-    "torchcodec, exact": ClipLoader(
-        partial(open_mp4, partial(read_torchcodec, "exact")),
-        "mp4",
-        (*TORCH, "torchcodec"),
-        "video",
-    ),
-    "torchcodec, approximate": ClipLoader(
-        partial(open_mp4, partial(read_torchcodec, "approximate")),
-        "mp4",
-        (*TORCH, "torchcodec"),
-        "video",
-    ),
+    **list_mp4_loaders(NATIVE, "native-packed", "mp4"),
     "DALI, CPU": ClipLoader(open_dali, "mp4", ("nvidia.dali",), "dali"),
 }
+MP4_SHORT = list_mp4_loaders(SHORT, "short-packed", "mp4-short", ", 256 px")

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -22,11 +23,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from clip_loaders import BATCH, FRAMES, MP4, SEED, SEED_BATCH, SEED_FRAMES, SEED_SIZE, SIZE
+from clip_loaders import (
+    BATCH,
+    FRAMES,
+    MP4,
+    MP4_SHORT,
+    SEED,
+    SEED_BATCH,
+    SEED_FRAMES,
+    SEED_SIZE,
+    SIZE,
+)
 from peers import choose_python, last_line
 
-LOADERS = {**SEED, **MP4}
-SEED_BATCHES, FEW, SKIPPED = 50, 8, 4
+LOADERS = {**SEED, **MP4, **MP4_SHORT}
+SEED_BATCHES, FEW, SKIPPED = 50, 6, 4
 TIMEOUT = 300
 
 Figures = dict[str, float]
@@ -106,7 +117,7 @@ def run_once(
     timing: str,
     *,
     shuffle: bool = False,
-    seconds: float = 4,
+    seconds: float = 3,
     environment: dict[str, str] | None = None,
 ) -> Figures | str:
     """Return the figures of a loader in its own session, or why there are none."""
@@ -132,7 +143,11 @@ def run_once(
             process.wait()
         out.seek(0)
         errors.seek(0)
-        return json.loads(last_line(out.read())) if code == 0 else last_line(errors.read())
+        if code == 0:
+            return json.loads(last_line(out.read()))
+        return re.sub(
+            r"^\[.*?\] ", "", last_line(errors.read())
+        )  # DALI begins with a line of its source
 
 
 class Results:

@@ -24,7 +24,7 @@ from claims import read_claims
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-TIMEOUT = 1200
+TIMEOUT = 2400
 QUICK = {
     "render": "--rounds 1 --count 50",
     "read": "--rounds 1",
@@ -35,6 +35,7 @@ QUICK = {
     "peers": "--rounds 1 --repeats 1 --images 512",
     "python_transform": "--rounds 1 --repeats 1",
     "slow_storage": "--repeats 2",
+    "clips": "--rounds 1 --seconds 1",
     "flow": "--rounds 1",
     "shuffle_quality": "--samples 100000 --classes 100 --windows 1024",
     "index_scale": "--rows 100000",
@@ -56,6 +57,7 @@ PACKAGES = [
     "opencv-python-headless",
     "simplejpeg",
     "lmdb",
+    "av",
 ]
 
 
