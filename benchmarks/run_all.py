@@ -66,7 +66,7 @@ def run_benchmark(name: str, quick: bool) -> str:
     about = (HERE / f"{name}.py").read_text().split('"""')[1].strip().splitlines()[0]
     command = ["python", f"benchmarks/{name}.py", *(QUICK.get(name, "").split() if quick else [])]
     print(f"$ {' '.join(command)}", file=sys.stderr, flush=True)
-    start = time.monotonic()
+    start, load = time.monotonic(), os.getloadavg()[0]
     process = subprocess.Popen(
         [sys.executable, *command[1:]],
         cwd=ROOT,
@@ -78,13 +78,15 @@ def run_benchmark(name: str, quick: bool) -> str:
     try:
         output, errors = process.communicate(timeout=TIMEOUT)
         problem = "" if process.returncode == 0 else explain(errors)
-    except subprocess.TimeoutExpired:
-        output, problem = "", f"it did not end within {TIMEOUT} s"
+    except subprocess.TimeoutExpired as late:
+        output = (late.stdout or b"").decode(errors="replace")  # bytes, also of a text stream
+        problem = f"it did not end within {TIMEOUT} s"
     finally:
         end_session(process)
     seconds = time.monotonic() - start
     print(f"  {seconds:.0f} s {problem}", file=sys.stderr, flush=True)
-    parts = [about, f"`{' '.join(command)}` ({seconds:.0f} s, {today()})"]
+    loads = f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"
+    parts = [about, f"`{' '.join(command)}` ({seconds:.0f} s, {today()}, {loads})"]
     parts += [f"Failed: {problem}"] if problem else []
     parts += [f"```\n{output.rstrip()}\n```"] if output.rstrip() else []
     return "\n\n".join(parts)
