@@ -54,10 +54,11 @@ format: $(VENV)/.requirements
 	$(BIN)/clang-format -i $(shell find cpp fuzz -name "*.h" -o -name "*.cpp")
 
 # What the benchmarks compare with goes into the same environment without touching what is there, but for GulpIO2, which
-# replaces Pillow. One that does not install is left out and named in the page.
+# replaces Pillow, and the decoders of videos. One that does not install is left out and named in the page.
 bench: install
 	-$(BIN)/python -m pip install -q -r benchmarks/requirements.txt
 	test -d build/peers/gulpio2 || $(BIN)/python benchmarks/peers.py --install gulpio2
+	test -d build/peers/video || $(BIN)/python benchmarks/peers.py --install video
 	$(BIN)/python benchmarks/run_all.py $(BENCH)
 
 # The large ones (DALI, TensorFlow, ...), each in an environment of its own in build/peers; `make bench` runs what is there.

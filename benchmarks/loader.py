@@ -46,11 +46,8 @@ def make_loader(path: Path, verify: bool = True) -> headrace.Loader:
 def render_alone(path: Path) -> Callable[[], int]:
     """Render the same epoch from memory into reused memory: the upper bound of the loader."""
     loader = make_loader(path)
-    plan, layout, renderer = (
-        loader._epochs.plan(Position(0, 0)),
-        loader._epochs.layout,
-        loader._producer.make_renderer(loader, loader._epochs, 0),
-    )
+    plan, layout = loader._epochs.plan(Position(0, 0)), loader._epochs.layout
+    renderer = loader._producer.make_renderer(loader, loader._epochs, 0, plan)
     runs = {
         run: layout.read_run(run, lambda size: np.empty(size, np.uint8))
         for run in range(len(layout.sizes))

@@ -1,7 +1,7 @@
 """Loaders of other projects on the same photos, each in a process of its own, in turns.
 
     python benchmarks/peers.py [--folder DIR] [--repeats 4] [--rounds 3] [--only NAME ...] [--json]
-    python benchmarks/peers.py --install all     # or some of: gulpio2 dali tensorflow spdl litdata streaming ffcv
+    python benchmarks/peers.py --install all     # or some of: gulpio2 video dali tensorflow spdl litdata streaming ffcv
 
 RandomResizedCrop(224) and flip, uint8 batches of 256, two workers or threads, warm page cache; contenders.py says how
 each does it. The first two batches are not counted; rates are medians of the rounds, CPU time is that of the process
@@ -30,7 +30,7 @@ import venv
 from pathlib import Path
 
 from claims import print_claim
-from contenders import CONTENDERS, Batches
+from contenders import CONTENDERS, Batches, Contender
 from cpu import cpu_seconds
 
 SKIPPED = 2
@@ -38,6 +38,7 @@ TIMEOUT = 120
 HOMES = Path(__file__).resolve().parents[1] / "build" / "peers"
 PACKAGES = {
     "gulpio2": "gulpio2",
+    "video": "av decord torchcodec==0.12.0",
     "dali": "nvidia-dali-cuda120",
     "tensorflow": "tensorflow-cpu",
     "spdl": "spdl",
@@ -61,10 +62,11 @@ def install(name: str) -> str:
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True)
     shared = Path(packages.stdout.strip()) / "shared.pth"
-    shared.write_text(sysconfig.get_path("purelib") + "\n")
+    # Not as a plain path: an editable install is a .pth file there, which only addsitedir reads.
+    shared.write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
     fixed = HOMES / "constraints.txt"
     fixed.write_text(f"torch=={importlib.metadata.version('torch').partition('+')[0]}\n")
-    command = [python, "-m", "pip", "install", "-q", "-c", fixed, PACKAGES[name]]
+    command = [python, "-m", "pip", "install", "-q", "-c", fixed, *PACKAGES[name].split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else last_line(done.stderr)
 
@@ -78,9 +80,8 @@ def last_line(text: str) -> str:
     return lines[-1][:200] if lines else "it failed without a word"
 
 
-def choose_python(name: str) -> str | None:
+def choose_python(contender: Contender) -> str | None:
     """Return an interpreter that has all modules of the contender; None if there is none."""
-    contender = CONTENDERS[name]
     homes = [find_python(contender.environment)] if contender.environment else []
     test = "import sys, importlib.util as u; sys.exit(any(u.find_spec(m) is None for m in sys.argv[1:]))"
     for python in [Path(sys.executable), *homes]:
@@ -199,7 +200,7 @@ def compete(options: argparse.Namespace) -> None:
 
     import headrace
 
-    chosen = {name: choose_python(name) for name in options.only or CONTENDERS}
+    chosen = {name: choose_python(CONTENDERS[name]) for name in options.only or CONTENDERS}
     missing = {name: "not installed" for name, python in chosen.items() if python is None}
     pythons = {name: python for name, python in chosen.items() if python is not None}
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:

@@ -24,7 +24,7 @@ from claims import read_claims
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-TIMEOUT = 1200
+TIMEOUT = 2400
 QUICK = {
     "render": "--rounds 1 --count 50",
     "read": "--rounds 1",
@@ -35,6 +35,7 @@ QUICK = {
     "peers": "--rounds 1 --repeats 1 --images 512",
     "python_transform": "--rounds 1 --repeats 1",
     "slow_storage": "--repeats 2",
+    "clips": "--rounds 1 --seconds 1",
     "flow": "--rounds 1",
     "shuffle_quality": "--samples 100000 --classes 100 --windows 1024",
     "index_scale": "--rows 100000",
@@ -56,6 +57,7 @@ PACKAGES = [
     "opencv-python-headless",
     "simplejpeg",
     "lmdb",
+    "av",
 ]
 
 
@@ -64,7 +66,7 @@ def run_benchmark(name: str, quick: bool) -> str:
     about = (HERE / f"{name}.py").read_text().split('"""')[1].strip().splitlines()[0]
     command = ["python", f"benchmarks/{name}.py", *(QUICK.get(name, "").split() if quick else [])]
     print(f"$ {' '.join(command)}", file=sys.stderr, flush=True)
-    start = time.monotonic()
+    start, load = time.monotonic(), os.getloadavg()[0]
     process = subprocess.Popen(
         [sys.executable, *command[1:]],
         cwd=ROOT,
@@ -76,13 +78,15 @@ def run_benchmark(name: str, quick: bool) -> str:
     try:
         output, errors = process.communicate(timeout=TIMEOUT)
         problem = "" if process.returncode == 0 else explain(errors)
-    except subprocess.TimeoutExpired:
-        output, problem = "", f"it did not end within {TIMEOUT} s"
+    except subprocess.TimeoutExpired as late:
+        output = (late.stdout or b"").decode(errors="replace")  # bytes, also of a text stream
+        problem = f"it did not end within {TIMEOUT} s"
     finally:
         end_session(process)
     seconds = time.monotonic() - start
     print(f"  {seconds:.0f} s {problem}", file=sys.stderr, flush=True)
-    parts = [about, f"`{' '.join(command)}` ({seconds:.0f} s, {today()})"]
+    loads = f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"
+    parts = [about, f"`{' '.join(command)}` ({seconds:.0f} s, {today()}, {loads})"]
     parts += [f"Failed: {problem}"] if problem else []
     parts += [f"```\n{output.rstrip()}\n```"] if output.rstrip() else []
     return "\n\n".join(parts)
@@ -128,10 +132,11 @@ def list_versions() -> str:
     from peers import HOMES
     from peers import PACKAGES as PEERS
 
-    for home, name in PEERS.items():
-        paths = map(str, HOMES.glob(f"{home}/lib/python*/site-packages"))
-        for one in importlib.metadata.distributions(name=name, path=list(paths)):
-            found.append(f"{name} {one.version}")
+    for home, names in PEERS.items():
+        paths = list(map(str, HOMES.glob(f"{home}/lib/python*/site-packages")))
+        for name in names.split():
+            for one in importlib.metadata.distributions(name=name, path=paths):
+                found.append(f"{name} {one.version}")
     return ", ".join(found)
 
 

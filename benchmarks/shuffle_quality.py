@@ -1,8 +1,8 @@
-"""How far is the windowed shuffle from a global one? Prints one table; the defaults are ImageNet's.
+"""How far is the windowed shuffle from a global one? Prints two tables: images, by default ImageNet's, and videos.
 
     python benchmarks/shuffle_quality.py
 
-Each line is a window, shared by all lanes. The columns:
+Each line of the first is a window, shared by all lanes. The columns:
 
 entropy   mean entropy of the classes in a batch, in parts of what a global shuffle gives: for a
           source sorted by class, as folders are, and for a pack, which is written in random order
@@ -10,6 +10,9 @@ moved     how far samples move from their places on the line of runs, counted al
 held      the most samples that the runs in memory hold at a time
 together  pairs of samples that share a batch in epoch 0 and again in epoch 1, over chance
 plan      time to plan an epoch
+
+Each line of the second is a dataset of videos in batches of 64, with the window that a loader chooses: small videos that
+a clip covers are read whole, in runs, and mixed over 96 MiB; of others, spans are read one by one and all are mixed.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ import argparse
 import platform
 import sys
 import time
+from dataclasses import dataclass
 
 import numpy as np
 from claims import print_claim
 
 from headrace.plan import EpochPlan, Shuffle, Split, plan_epoch, schedule_runs
+from headrace.plan.runs import RUN_BYTES
 from headrace.plan.shuffle import shuffle_runs
+from headrace.serve.derived_options import WINDOW_BYTES
 from headrace.workbench.bench.shuffle_quality import measure_entropy
 
 HEADER = """\
@@ -42,31 +48,91 @@ def main() -> None:
         f"{options.samples:,} samples, {options.classes:,} classes, runs of {options.run} samples,"
         f" batches of {options.batch}\n\n{HEADER}"
     )
-    best, smallest, mixed = {name: 0.0 for name in labels}, 0, 1.0
+    best, smallest, mixed = {name: 1.0 for name in labels}, 0, 1.0
     for window in [None, *sorted(options.windows, reverse=True)]:
-        began = time.perf_counter()
-        plan = plan_epoch(runs, Split(options.batch), shuffle=Shuffle(options.seed, window))
-        milliseconds = (time.perf_counter() - began) * 1e3
-        batches = take_batches(plan)
-        entropy = {name: measure_entropy(labels[name][batches]) for name in labels}
+        found = measure(runs, labels, options.batch, Shuffle(options.seed, window))
         if window is None:
-            best = entropy
-        parts = [100 * entropy[name] / best[name] for name in ("sorted", "pack")]
-        moved = measure_moves(plan, Shuffle(options.seed, window))
-        later = plan_epoch(
-            runs, Split(options.batch), epoch=1, shuffle=Shuffle(options.seed, window)
-        )
-        together = compare_neighbours(batches, take_batches(later), options.samples)
-        print(
-            f"{'global' if window is None else window:>7} {parts[0]:16.1f} {parts[1]:14.1f}"
-            f" {moved.mean():12,.0f} {moved.max():11,} {count_held(plan):10,}"
-            f" {together:9.2f} {milliseconds:5.0f}"
-        )
+            best = found.entropy
+        print_line(f"{'global' if window is None else window:>7}", found, best)
         if window:
-            smallest, mixed = window, parts[1] / 100
+            smallest, mixed = window, found.entropy["pack"] / best["pack"]
+    mixed_videos = [compare_videos(videos, options.seed) for videos in VIDEOS]
     if options.windows:
         what = f"mixing of classes in a batch of a pack, window {smallest}, vs global"
         print_claim(what, mixed, 0.99, "%")
+    for videos, share in zip(VIDEOS, mixed_videos, strict=True):
+        print_claim(f"mixing of classes in a batch of {videos.name}, vs global", share, 0.99, "%")
+
+
+@dataclass(frozen=True)
+class Videos:
+    """A dataset of videos. `size`: bytes of a video that is read whole; None if spans are read one by one."""
+
+    name: str
+    samples: int
+    classes: int
+    size: int | None
+
+
+VIDEOS = [
+    Videos("videos like Jester's, 160 kB, read whole", 118_562, 27, 160_000),
+    Videos("the largest videos that are read whole, 256 KiB", 118_562, 27, 256 << 10),
+    Videos("videos like Kinetics-400's, spans", 240_000, 400, None),
+]
+VIDEO_BATCH = 64
+
+
+def compare_videos(videos: Videos, seed: int) -> float:
+    """Print the line of a dataset of videos; return the entropy of a pack, relative to a global shuffle."""
+    samples = np.arange(videos.samples)
+    sorted_labels = samples * videos.classes // videos.samples
+    labels = {"sorted": sorted_labels, "pack": np.random.default_rng(0).permutation(sorted_labels)}
+    run, window = 1, None
+    if videos.size is not None:
+        run, window = RUN_BYTES // videos.size, max(WINDOW_BYTES // videos.size, 4 * VIDEO_BATCH)
+    runs = np.append(np.arange(0, videos.samples, run), videos.samples)
+    best = measure(runs, labels, VIDEO_BATCH, Shuffle(seed, None)).entropy
+    found = measure(runs, labels, VIDEO_BATCH, Shuffle(seed, window))
+    print(f"\n{videos.name}: {videos.samples:,} of {videos.classes} classes, runs of {run}")
+    print_line(f"{'global' if window is None else window:>7}", found, best)
+    return found.entropy["pack"] / best["pack"]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """How well an epoch is mixed: the columns of a line."""
+
+    entropy: dict[str, float]
+    moved: np.ndarray
+    held: int
+    together: float
+    milliseconds: float
+
+
+def measure(
+    runs: np.ndarray, labels: dict[str, np.ndarray], batch: int, shuffle: Shuffle
+) -> Mixing:
+    began = time.perf_counter()
+    plan = plan_epoch(runs, Split(batch), shuffle=shuffle)
+    milliseconds = (time.perf_counter() - began) * 1e3
+    batches = take_batches(plan)
+    later = plan_epoch(runs, Split(batch), epoch=1, shuffle=shuffle)
+    return Mixing(
+        {name: measure_entropy(values[batches]) for name, values in labels.items()},
+        measure_moves(plan, shuffle),
+        count_held(plan),
+        compare_neighbours(batches, take_batches(later), int(runs[-1])),
+        milliseconds,
+    )
+
+
+def print_line(window: str, found: Mixing, best: dict[str, float]) -> None:
+    parts = [100 * found.entropy[name] / best[name] for name in ("sorted", "pack")]
+    print(
+        f"{window} {parts[0]:16.1f} {parts[1]:14.1f} {found.moved.mean():12,.0f} {found.moved.max():11,}"
+        f" {found.held:10,} {found.together:9.2f} {found.milliseconds:5.0f}",
+        flush=True,
+    )
 
 
 def parse_options() -> argparse.Namespace:

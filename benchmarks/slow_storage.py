@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -73,23 +74,44 @@ def run_child(name: str, folder: Path) -> None:
 def run(name: str, folder: Path, library: Path, options: argparse.Namespace, inodes: bool) -> Any:
     """Return images/s, seeks and bytes of an epoch on the slow disk."""
     state = folder / f"state-{time.monotonic_ns()}"
+    root = folder / ("photos" if "loose" in name else "shards")
+    disk = Disk(options.seek_ms / 1e3 * options.dilate, options.rate_mb * 1e6 / options.dilate)
     environment = {
         **os.environ,
-        "LD_PRELOAD": str(library),
-        "DISK_STATE": str(state),
-        "DISK_ROOT": str(folder / ("photos" if "loose" in name else "shards")),
-        "DISK_SEEK": str(options.seek_ms / 1e3 * options.dilate),
-        "DISK_RATE": str(options.rate_mb * 1e6 / options.dilate),
-        "DISK_INODES": str(int(inodes)),
+        **disk.describe(library, state, root, inodes=inodes),
         "HEADRACE_CACHE": str(folder / "cache"),
     }
     command = [sys.executable, __file__, "--child", name, "--folder", str(folder)]
     output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return float(output.stdout) * options.dilate, *read_counts(state)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A slow disk: seconds per seek, and bytes per second."""
+
+    seek: float = 8e-3
+    rate: float = 150e6
+
+    def describe(self, library: Path, state: Path, root: Path, *, inodes: bool) -> dict[str, str]:
+        """Return the environment of a process that has the files below `root` on this disk."""
+        return {
+            "LD_PRELOAD": str(library),
+            "DISK_STATE": str(state),
+            "DISK_ROOT": str(root),
+            "DISK_SEEK": str(self.seek),
+            "DISK_RATE": str(self.rate),
+            "DISK_INODES": str(int(inodes)),
+        }
+
+
+def read_counts(state: Path) -> tuple[int, int]:
+    """Return the seeks and bytes that were counted in a state file, and remove it."""
     with state.open("rb") as file:
         head = file.read(96)
     state.unlink()
     seeks, size = struct.unpack_from("<QQ", head, 56)
-    return float(output.stdout) * options.dilate, seeks, size
+    return seeks, size
 
 
 def compile_disk(folder: Path) -> Path:
