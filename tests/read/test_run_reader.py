@@ -60,7 +60,7 @@ def test_no_run_is_read_long_before_it_is_needed() -> None:
 
     def read_run(run: int, take: Allocate) -> Run:
         read.append(run)
-        return Run(take(1), NO_TABLES, {})
+        return Run(take(1), NO_TABLES, {}, 1)
 
     with RunReader(RunSchedule(steps, steps, steps), read_run, lambda run: 1, ahead=2) as reader:
         for step in range(20):
@@ -113,7 +113,7 @@ def test_a_thread_leaves_the_others_their_share_and_later_steps_for_later() -> N
         read.append(run)
         if run in (0, 4):
             both.wait()  # for the other thread: it has something to read, too
-        return Run(take(1), NO_TABLES, {})
+        return Run(take(1), NO_TABLES, {}, 1)
 
     schedule = RunSchedule(runs, runs // 8, runs // 8)
     with RunReader(schedule, read_run, lambda run: 1, threads=2, ahead=0) as reader:
@@ -128,7 +128,7 @@ def test_an_error_arrives_at_the_step_that_needs_the_run(threads: int) -> None:
     def read_run(run: int, take: Allocate) -> Run:
         if run >= 5:
             raise OSError(f"{run} is gone")
-        return Run(take(1), NO_TABLES, {})
+        return Run(take(1), NO_TABLES, {}, 1)
 
     schedule = RunSchedule(steps, np.zeros_like(steps), steps)
     with RunReader(schedule, read_run, lambda run: 1, threads=threads) as reader:
@@ -147,7 +147,7 @@ def test_closing_does_not_wait_for_all_claimed_runs() -> None:
         read.append(run)
         begun.set()
         closing.wait(60)
-        return Run(take(1), NO_TABLES, {})
+        return Run(take(1), NO_TABLES, {}, 1)
 
     schedule = RunSchedule(runs, np.zeros_like(runs), runs)
     reader = RunReader(schedule, read_run, lambda run: 1, threads=1)

@@ -35,12 +35,13 @@ class Part:
 class Run:
     """The bytes of a run in memory, the seek tables of its rows, and why some rows could not be read.
 
-    The bytes of such a row are undefined.
+    The bytes of such a row are undefined. `size` is how many bytes were read.
     """
 
     data: NDArray[np.uint8]
     seeks: SeekTables
     lost: Mapping[int, str]
+    size: int = 0
 
 
 Allocate = Callable[[int], NDArray[np.uint8]]
@@ -124,7 +125,7 @@ class Layout:
         if part.seek is not None:
             ends = seek.offset[rows] + seek.size[rows]
             seeks = read_seeks(part.seek, int(seek.offset[start]), int(ends.max()))
-        return Run(memory, seeks, lost)
+        return Run(memory, seeks, lost, int(self.sizes[run]))
 
     def _read_files(
         self, part: Part, run: int, take: Allocate
@@ -172,7 +173,8 @@ class Layout:
     ) -> tuple[NDArray[np.uint8], dict[int, str]]:
         """Read parts of the file of a row, one after the other; return the memory, and why it could not be read."""
         path, sizes = self.path_of(row), stops - starts
-        memory, place = take(int(sizes.sum())), 0
+        # A power of two: spans of all lengths then share a few sizes of memory, which is used again.
+        memory, place = take(1 << int(sizes.sum()).bit_length()), 0
         for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
             reason = _fill_from(path, memory[place : place + size], start)
             if reason is not None:

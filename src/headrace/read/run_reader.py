@@ -98,7 +98,7 @@ class RunReader:
         ahead: int = 2,
         threads: int = 2,
     ) -> None:
-        """Begin at step `start`. `read_run(run, take)` reads a run of about `measure(run)` bytes.
+        """Begin at step `start`. `read_run(run, take)` reads a run of about `measure(run)` bytes, which is quick to ask.
 
         `arenas` may come from an earlier reader: memory that was used before is quicker to fill.
         """
@@ -180,7 +180,7 @@ class RunReader:
                     break
                 try:
                     done[run] = self._read_run(run, self._arenas.take)
-                    new_bytes += self._measure(run)
+                    new_bytes += done[run].size
                 except BaseException as error:  # noqa: BLE001 - raised again where the run is needed
                     failed[run] = error
             with self._change:
