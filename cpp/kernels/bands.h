@@ -69,6 +69,11 @@ class BitQueue {
   uint32_t count_;
 };
 
+// The verdict on an impossible code: beyond the end, it was read from the padding.
+HEADRACE_INLINE Status refuse(const BitQueue& queue, const BitSpan& span) {
+  return queue.position(span) > span.end ? Status::truncated : Status::corrupt;
+}
+
 Status decode_dc(DcScan& scan, int32_t mcus, int32_t* out) {
   BitQueue queue(scan.span);
   for (int32_t mcu = 0; mcu < mcus; ++mcu) {
@@ -79,12 +84,12 @@ Status decode_dc(DcScan& scan, int32_t mcus, int32_t* out) {
       int length = entry.length, size = entry.size;
       if (__builtin_expect(length == 0, 0)) {
         size = find_symbol(table.codes, queue.bits(), length);
-        if (size < 0) return Status::corrupt;
+        if (size < 0) return refuse(queue, scan.span);
       }
       queue.drop(uint32_t(length));
       int32_t& predictor = scan.predictors[scan.component[b]];
       if (__builtin_add_overflow(predictor, extend(queue.bits(), size), &predictor))
-        return Status::corrupt;
+        return refuse(queue, scan.span);
       queue.drop(uint32_t(size));
       *out++ = predictor;
     }
@@ -145,7 +150,7 @@ Status decode_band(BandScan& scan, const BandBlocks& blocks) {
       if (entry.advance >= kEndOfBand) {
         if (__builtin_expect(entry.advance == kLongBandSymbol, 0)) {
           entry = find_long(scan, entry, queue.bits(), 15 - scan.low);
-          if (entry.advance == kLongBandSymbol) return Status::corrupt;
+          if (entry.advance == kLongBandSymbol) return refuse(queue, scan.span);
           queue.drop(entry.length);
         }
         if (entry.advance == kEndOfBand) {
@@ -154,12 +159,12 @@ Status decode_band(BandScan& scan, const BandBlocks& blocks) {
         }
         if (entry.advance == kSixteenZeros) {
           index += 16;
-          if (index >= last) return Status::corrupt;
+          if (index >= last) return refuse(queue, scan.span);
           continue;
         }
       }
       index += entry.advance;
-      if (index > last) return Status::corrupt;
+      if (index > last) return refuse(queue, scan.span);
       block[table.natural_order[index]] = entry.value;
       nonzero |= uint64_t(1) << index;
       if (index == last) break;
@@ -212,7 +217,7 @@ HEADRACE_INLINE Status refine_blocks(BandScan& scan, const BandBlocks& blocks) {
       if (entry.advance >= kEndOfBand) {
         if (__builtin_expect(entry.advance == kLongBandSymbol, 0)) {
           entry = find_long(scan, entry, queue.bits(), 1);
-          if (entry.advance == kLongBandSymbol) return Status::corrupt;
+          if (entry.advance == kLongBandSymbol) return refuse(queue, scan.span);
           queue.drop(entry.length);
           queue.refill();
         }
@@ -224,7 +229,7 @@ HEADRACE_INLINE Status refine_blocks(BandScan& scan, const BandBlocks& blocks) {
       }
       uint64_t zeros = rest & zero;
       for (int skipped = entry.advance; --skipped > 0;) zeros &= zeros - 1;
-      if (zeros == 0) return Status::corrupt;
+      if (zeros == 0) return refuse(queue, scan.span);
       const uint64_t found = zeros & -zeros;
       correct(rest & nonzero & (found - 1));
       queue.refill();
