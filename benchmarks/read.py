@@ -29,7 +29,9 @@ from headrace.workbench.bench.page_cache import drop_pages
 
 def read_runs(loader: headrace.Loader) -> None:
     plan, layout = loader._epochs.plan(Position(0, 0)), loader._epochs.layout
-    with RunReader(schedule_runs(plan), layout.read_run, lambda run: int(layout.sizes[run])) as reader:
+    with RunReader(
+        schedule_runs(plan), layout.read_run, lambda run: int(layout.sizes[run])
+    ) as reader:
         for number in range(len(plan)):
             reader.take(sorted(set(layout.runs_of(plan.step(number).rows).tolist())))
             reader.finish_step(number)
