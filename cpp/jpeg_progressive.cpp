@@ -149,17 +149,16 @@ void ProgressiveDecoder::store_dc(int32_t mcu_row, const Scan& scan) {
   for (int i = 0; i < part_count_; ++i) {
     const Part& part = parts_[i];
     const Plane& plane = planes_[part.component];
-    const int32_t right = std::min(plane.left + plane.columns, scan.mcu_cols * part.h);
+    const int32_t left = plane.left / part.h;
+    const int32_t right = std::min(left + plane.columns / part.h, scan.mcu_cols);
     for (int y = 0; y < part.v; ++y) {
       int16_t* block = row(part.component, mcu_row * part.v + y);
-      const int32_t* values = dc_values_.data() + part.first + y * part.h;
-      for (int32_t x = plane.left; x < right; ++x, block += kBlockSize) {
-        const auto value = uint32_t(values[x / part.h * dc_.blocks + x % part.h]);
-        if (scan.low_before == 0)
-          *block = int16_t(value << scan.low);
-        else
-          *block = int16_t(*block | value << scan.low);
-      }
+      const int32_t* values = dc_values_.data() + left * dc_.blocks + part.first + y * part.h;
+      for (int32_t mcu = left; mcu < right; ++mcu, values += dc_.blocks)
+        for (int x = 0; x < part.h; ++x, block += kBlockSize) {
+          const auto bits = uint32_t(values[x]) << scan.low;
+          *block = int16_t(scan.low_before == 0 ? bits : *block | bits);
+        }
     }
   }
 }
