@@ -1,4 +1,4 @@
-// Huffman tables of one scan, laid out for the lookups of kernels/entropy.h.
+// Huffman tables of one scan, laid out for the lookups of kernels/entropy.h and bands.h.
 #pragma once
 
 #include <cstdint>

@@ -15,9 +15,10 @@ namespace headrace {
 // Reads every scan down to the last row of the region. Keeps coefficients inside the region only;
 // of the blocks beside and above it, which coefficients are not zero.
 //
-// Decodes complete files: each coefficient of each component arrives once, bit after bit, down to
-// the last. libjpeg-turbo smooths the blocks of incomplete files, and repeats itself for others:
-// they are unsupported, as are regions with more than kMaxBytes of coefficients.
+// Decodes complete files only: each coefficient of each component arrives once, bit after bit, down
+// to the last. Others are unsupported, because libjpeg-turbo smooths the blocks of incomplete files
+// and has rules of its own for bits that come twice. So are regions with more than kMaxBytes of
+// coefficients.
 class ProgressiveDecoder {
  public:
   static constexpr size_t kMaxBytes = 128 << 20;

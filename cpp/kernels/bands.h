@@ -1,23 +1,22 @@
 // Entropy decoding of progressive JPEG (ITU-T T.81, annex G): bits in, quantised coefficients out.
 //
 // A coefficient arrives in several scans. Its first scan gives its bits from `low` on (G.1.2.1 for
-// DC, G.1.2.2 for AC), each refining scan one bit more (G.1.2.1.1, G.1.2.3). An AC scan codes one
-// band of zigzag indices of one component, block by block:
-//   - first scan: symbols RRRRSSSS as in baseline (entropy.h), but RRRR0000 with RRRR < 15 is EOBn:
-//     RRRR more bits say in how many blocks the band has ended, this one included (figure G.1);
+// DC, G.1.2.2 for AC), each refining scan one bit more (G.1.2.3). An AC scan codes one band of
+// zigzag indices of one component, block by block:
+//   - first scan: symbols RRRRSSSS as in baseline (entropy.h), but RRRR0000 with RRRR < 15 is EOBn
+//     (table G.1): RRRR more bits say in how many blocks the band has ended, this one included;
 //   - refining scan: SSSS is 0 or 1. RRRR counts only coefficients that were zero so far. Each one
-//     passed that was not zero has a correction bit behind the symbol: 1 adds one at the place of
-//     the new bit to its magnitude. So does each one behind the end of the band (G.1.2.3, figure
-//     G.7).
+//     that is passed and was not zero has a correction bit behind the symbol: 1 adds the new bit to
+//     its magnitude. So has each one behind the end of the band.
 //
 // Which coefficients are not zero is kept as 64 bits per block, by zigzag index. Thus the zeros to
-// skip are found in a word, and correction bits are counted instead of visited: a block that nobody
-// wants costs only its symbols. Where it is wanted, the correction bits of a block are collected
-// and applied at its end.
+// skip are found in a word, and correction bits are counted instead of visited: a block outside the
+// region costs only its symbols. Inside, the correction bits of a block are collected and applied
+// at its end.
 //
 // Bit budget. After refill() at least kRefilledBits = 56 bits are valid. A lookup takes at most
-// kBandLookupBits of them. A long symbol refills before its code (16 bits) and its value (at most
-// 15). Up to kCorrectionBits are taken at a time behind a lookup.
+// kBandLookupBits of them, which leaves kCorrectionBits: enough for a code of 16 bits with a value
+// of 15, or for so many correction bits. More of these, or some behind a long code, need a refill.
 //
 // Damage. Whatever the bits are, zigzag indices are at most 63. A block reads at most 63 symbols of
 // 31 bits and 63 correction bits: 253 bytes, less than kSpanPadding, before its end is checked.
@@ -31,6 +30,7 @@ namespace {
 
 constexpr int kRefilledBits = 56;
 constexpr int kCorrectionBits = kRefilledBits - kBandLookupBits;
+static_assert(kCorrectionBits >= kCodeBits + kValueBits);
 
 // Reads ahead by whole bytes, so that a load never waits for the symbol before it.
 class BitQueue {

@@ -6,6 +6,7 @@ import io
 import random
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -213,6 +214,18 @@ def test_photos_saved_as_progressive_equal_pillow() -> None:
             out, "JPEG", progressive=True, quality=60 + 5 * (number % 8)
         )
         check(out.getvalue(), boxes=20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(6))
+def test_all_photos_saved_as_progressive_equal_pillow(beside: Path, part: int) -> None:
+    with tarfile.open(beside / "data" / "imagenet-sample.tar") as tar:
+        for member in [member for member in tar if member.isfile()][part::6]:
+            file = tar.extractfile(member)
+            assert file is not None
+            out = io.BytesIO()
+            Image.open(file).save(out, "JPEG", quality="keep", progressive=True)
+            check(out.getvalue(), boxes=20)
 
 
 def test_a_seek_table_is_empty_and_ignored() -> None:
