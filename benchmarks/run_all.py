@@ -27,6 +27,7 @@ ROOT = HERE.parent
 TIMEOUT = 2400
 QUICK = {
     "render": "--rounds 1 --count 50",
+    "kinds": "--rounds 1 --count 20",
     "read": "--rounds 1",
     "pack": "--rounds 1",
     "formats": "--rounds 1 --repeats 1",

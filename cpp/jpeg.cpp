@@ -145,10 +145,44 @@ Status JpegDecoder::decode_scans(Box box, Region region, const Planar& out) {
   return status;
 }
 
+// Transforms the blocks of one MCU row to samples.
+void JpegDecoder::transform_progressive_row(int32_t row, Region region) {
+  int16_t no_block[kBlockSize] = {};
+  for (int c = 0; c < headers_.component_count; ++c) {
+    const Component& component = headers_.components[c];
+    const int32_t count = progressive_.columns(c);
+    for (int32_t y = row * component.v; y < (row + 1) * component.v; ++y) {
+      int16_t* block = progressive_.row(c, y);
+      uint8_t* out = planes_.block(c, y, region.left * component.h);
+      for (int32_t col = 0; col < count; col += 2, block += 2 * kBlockSize, out += 16)
+        kernels().inverse_dct(block, col + 1 < count ? block + kBlockSize : no_block,
+                              component.quant.data(), out, planes_.stride(c));
+    }
+  }
+}
+
+Status JpegDecoder::decode_progressive(Box box, Region region, const Planar& out) {
+  Status status = parser_.open(jpeg_, headers_);
+  if (status == Status::ok) status = progressive_.decode(jpeg_, parser_, headers_, region);
+  if (status == Status::ok) {
+    planes_.begin(headers_, box, region, 1);
+    for (int32_t row = region.top; row < region.bottom; ++row) {
+      planes_.move_to(row);
+      transform_progressive_row(row, region);
+      planes_.write_rows(row + 1, out);
+    }
+  } else {
+    progressive_.clear();
+  }
+  progressive_.trim();
+  return status;
+}
+
 Status JpegDecoder::decode(Box box, Bytes seek_bytes, const Planar& out) {
   if (opened_ != Status::ok) return opened_;
   if (!box.lies_in(headers_.width, headers_.height)) return Status::bad_box;
   const Region region = find_region(headers_, box);
+  if (headers_.progressive) return decode_progressive(box, region, out);
   const Status status = headers_.single_scan() ? decode_one_scan(box, region, seek_bytes, out)
                                                : decode_scans(box, region, out);
   if (status != Status::ok) coefficients_.clear();

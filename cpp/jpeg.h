@@ -1,4 +1,5 @@
-// Baseline JPEG: encoded bytes in, the pixels of a box out, bit-identical to libjpeg-turbo.
+// Baseline and progressive JPEG: encoded bytes in, the pixels of a box out, bit-identical to
+// libjpeg-turbo.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include "buffer.h"
 #include "jpeg_headers.h"
 #include "jpeg_planes.h"
+#include "jpeg_progressive.h"
 #include "jpeg_scan.h"
 #include "jpeg_seek.h"
 #include "pixels.h"
@@ -38,6 +40,8 @@ class JpegDecoder {
   Status decode_strips(Box box, Region region, bool seeking, const Planar& out);
   Status decode_scans(Box box, Region region, const Planar& out);
   Status decode_scan_rows(Region region);
+  Status decode_progressive(Box box, Region region, const Planar& out);
+  void transform_progressive_row(int32_t row, Region region);
   void reserve(Columns columns, int32_t rows);
   void transform_row(int32_t row, Columns columns, size_t block);
 
@@ -46,6 +50,7 @@ class JpegDecoder {
   Headers headers_;
   Status opened_ = Status::unsupported;
   ScanDecoder scan_;
+  ProgressiveDecoder progressive_;
   SeekTable seek_;
   Planes planes_;
   Buffer<int16_t> coefficients_;

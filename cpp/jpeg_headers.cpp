@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t kMaxPixels = 178956970;  // beyond it Pillow warns of a decompression bomb
 constexpr int32_t kMaxSide = 65500;        // libjpeg-turbo's JPEG_MAX_DIMENSION
 
-constexpr uint8_t SOF0 = 0xC0, SOF1 = 0xC1, DHT = 0xC4, SOI = 0xD8, EOI = 0xD9, SOS = 0xDA,
-                  DQT = 0xDB, DRI = 0xDD, APP0 = 0xE0, APP2 = 0xE2, APP14 = 0xEE, APP15 = 0xEF,
-                  COM = 0xFE;
+constexpr uint8_t SOF0 = 0xC0, SOF1 = 0xC1, SOF2 = 0xC2, DHT = 0xC4, SOI = 0xD8, EOI = 0xD9,
+                  SOS = 0xDA, DQT = 0xDB, DRI = 0xDD, APP0 = 0xE0, APP2 = 0xE2, APP14 = 0xEE,
+                  APP15 = 0xEF, COM = 0xFE;
 
 int read_u16(const uint8_t* data) { return data[0] << 8 | data[1]; }
 
@@ -96,6 +96,10 @@ Status HeaderParser::read_segments(Headers& headers) {
     const uint8_t marker = jpeg_.data[position_ + 1];
     position_ += marker == 0xFF ? 1 : 2;
     if (marker == 0xFF) continue;  // a fill byte
+    if (marker == EOI && headers.progressive && headers.scan.count > 0) {
+      headers.ended = true;
+      return Status::ok;
+    }
     if (marker < SOF0 || (marker >= 0xD0 && marker <= EOI)) return Status::corrupt;
     if (jpeg_.size - position_ < 2) return Status::truncated;
     const size_t length = size_t(read_u16(jpeg_.data + position_));
@@ -116,6 +120,8 @@ Status HeaderParser::read_segment(uint8_t marker, Bytes segment, Headers& header
       return read_quant(segment);
     case SOF0:
     case SOF1:
+    case SOF2:
+      headers.progressive = marker == SOF2;
       return read_frame(segment, headers);
     case SOS:
       return read_scan(segment, headers);
@@ -203,20 +209,17 @@ Status HeaderParser::read_scan(Bytes segment, Headers& headers) {
     const uint8_t* entry = segment.data + 1 + 2 * i;
     int c = 0;
     while (c < headers.component_count && headers.components[c].id != entry[0]) ++c;
-    if (c == headers.component_count || headers.components[c].scanned) return Status::corrupt;
-    if (c < last) return Status::corrupt;  // must be in the order of the frame
+    if (c == headers.component_count || c <= last) return Status::corrupt;  // the frame's order
     last = c;
     Component& component = headers.components[c];
-    if (component.quant_slot > 3 || !quant_defined_[component.quant_slot]) return Status::corrupt;
-    component.quant = quant_[component.quant_slot];
+    if (component.scanned && !headers.progressive) return Status::corrupt;
+    if (!component.scanned) {  // the table of its first scan counts for all of them
+      if (component.quant_slot > 3 || !quant_defined_[component.quant_slot]) return Status::corrupt;
+      component.quant = quant_[component.quant_slot];
+    }
     component.scanned = true;
     blocks += component.h * component.v;
     scan.components[i] = {uint8_t(c), uint8_t(entry[1] >> 4), uint8_t(entry[1] & 15)};
-    if (scan.components[i].dc_slot > 3 || scan.components[i].ac_slot > 3) return Status::corrupt;
-    // Motion-JPEG frames omit the tables and mean the standard ones, which Pillow knows.
-    if (!headers.dc[scan.components[i].dc_slot].defined ||
-        !headers.ac[scan.components[i].ac_slot].defined)
-      return Status::unsupported;
   }
   scan.mcu_cols = headers.mcu_cols;
   scan.mcu_rows = headers.mcu_rows;
@@ -226,16 +229,57 @@ Status HeaderParser::read_scan(Bytes segment, Headers& headers) {
     scan.mcu_cols = only.block_cols;
     scan.mcu_rows = only.block_rows;
   }
-  // A block has at least two bits: one for its DC code, one for its end.
-  if (int64_t(scan.mcu_cols) * scan.mcu_rows * blocks > int64_t(jpeg_.size - position_) * 4)
-    return Status::truncated;
-  const uint8_t* spectral = segment.data + 1 + 2 * scan.count;
-  if (spectral[0] != 0 || spectral[1] != 63 || spectral[2] != 0) return Status::corrupt;
+  const Status status = read_progression(segment.data + 1 + 2 * scan.count, headers, scan);
+  if (status != Status::ok) return status;
+  if (!tables_defined(headers, scan)) return Status::unsupported;
+  if (claims_too_much(headers, scan, blocks)) return Status::truncated;
   if (blocks > kMaxBlocksPerMcu) return Status::corrupt;
   scan.data = position_;
+  if (headers.scan.count == 0) guess_color(headers);
   headers.scan = scan;
-  guess_color(headers);
   return Status::ok;
+}
+
+// Reads the last three bytes of a scan header (T.81, B.2.3 and G.1.1.1).
+Status HeaderParser::read_progression(const uint8_t* bytes, const Headers& headers,
+                                      Scan& scan) const {
+  if (!headers.progressive)
+    return bytes[0] == 0 && bytes[1] == 63 && bytes[2] == 0 ? Status::ok : Status::corrupt;
+  scan.first = bytes[0];
+  scan.last = bytes[1];
+  scan.low_before = bytes[2] >> 4;
+  scan.low = bytes[2] & 15;
+  const bool band_is_valid = scan.first == 0
+                                 ? scan.last == 0
+                                 : scan.count == 1 && scan.first <= scan.last && scan.last <= 63;
+  const bool bits_are_valid =
+      scan.low <= 13 && (scan.low_before == 0 || scan.low_before == scan.low + 1);
+  return band_is_valid && bits_are_valid ? Status::ok : Status::corrupt;
+}
+
+// Motion-JPEG frames omit the tables and mean the standard ones, which Pillow knows.
+bool HeaderParser::tables_defined(const Headers& headers, const Scan& scan) const {
+  const bool dc = !headers.progressive || (scan.first == 0 && scan.low_before == 0);
+  const bool ac = !headers.progressive || scan.first > 0;
+  for (int i = 0; i < scan.count; ++i) {
+    const ScanComponent& entry = scan.components[i];
+    if (dc && (entry.dc_slot > 3 || !headers.dc[entry.dc_slot].defined)) return false;
+    if (ac && (entry.ac_slot > 3 || !headers.ac[entry.ac_slot].defined)) return false;
+  }
+  return true;
+}
+
+// Returns true if a scan has more blocks than the rest of the file has bits for. A block has at
+// least two: one for its DC code, one for its end. In a progressive file each block of each
+// component has at least one DC code, but none of AC scans needs a bit.
+bool HeaderParser::claims_too_much(const Headers& headers, const Scan& scan, int blocks) const {
+  const auto bytes = int64_t(jpeg_.size - position_);
+  if (!headers.progressive) return int64_t(scan.mcu_cols) * scan.mcu_rows * blocks > bytes * 4;
+  if (headers.scan.count > 0) return false;  // checked at the first scan
+  int64_t total = 0;
+  for (int c = 0; c < headers.component_count; ++c)
+    total += int64_t(headers.components[c].block_cols) * headers.components[c].block_rows;
+  return total > bytes * 8;
 }
 
 // Follows libjpeg-turbo's default_decompress_parms.

@@ -47,6 +47,9 @@ struct Scan {
   int count = 0;
   std::array<ScanComponent, kMaxComponents> components{};
   int32_t mcu_cols = 0, mcu_rows = 0;
+  // Of a progressive scan: the zigzag indices of its band, and the bits below the one that it
+  // gives, before it (0: none was known) and after it (T.81, G.1.1.1).
+  uint8_t first = 0, last = 63, low_before = 0, low = 0;
   size_t data = 0;  // where the entropy-coded data begins in the file
 };
 
@@ -58,20 +61,23 @@ struct Headers {
   int max_h = 1, max_v = 1;
   int32_t mcu_cols = 0, mcu_rows = 0;  // of an interleaved scan
   int32_t restart_interval = 0;        // in MCUs, 0 for none
+  bool progressive = false;
+  bool ended = false;  // EOI was read instead of a further scan of a progressive file
   ColorSpace color = ColorSpace::grey;
   std::array<Component, kMaxComponents> components;
   std::array<HuffmanSpec, 4> dc, ac;
   Scan scan;
 
-  // True if `scan` has all components: then MCU rows are complete, one after the other.
-  bool single_scan() const { return scan.count == component_count; }
+  // True if `scan` is all there is: then MCU rows are complete, one after the other.
+  bool single_scan() const { return scan.count == component_count && !progressive; }
 };
 
 class HeaderParser {
  public:
   // Reads from SOI to the first SOS.
   Status open(Bytes jpeg, Headers& headers);
-  // Reads from `position`, where a scan has ended, to the next SOS.
+  // Reads from `position`, where a scan has ended, to the next SOS; of progressive files, or to
+  // EOI.
   Status next_scan(Bytes jpeg, size_t position, Headers& headers);
 
  private:
@@ -80,6 +86,9 @@ class HeaderParser {
   Status read_quant(Bytes segment);
   Status read_frame(Bytes segment, Headers& headers);
   Status read_scan(Bytes segment, Headers& headers);
+  Status read_progression(const uint8_t* bytes, const Headers& headers, Scan& scan) const;
+  bool tables_defined(const Headers& headers, const Scan& scan) const;
+  bool claims_too_much(const Headers& headers, const Scan& scan, int blocks) const;
   void guess_color(Headers& headers) const;
 
   Bytes jpeg_;

@@ -81,6 +81,34 @@ void join_symbols(AcTable& table) {
   }
 }
 
+// The same for a progressive scan. A value that would not fit into a coefficient is left to the
+// decoder, which refuses it.
+void fill_band(BandTable& table, size_t at, int length, uint8_t symbol, int low, int max_size) {
+  const int run = symbol >> 4, size = symbol & 15, free_bits = kBandLookupBits - length;
+  const bool ends = size == 0 && run != 15;
+  const int extra = ends ? run : size;
+  const BandEntry too_long{uint8_t(length), kLongBandSymbol, int16_t(symbol)};
+  BandEntry* entry = table.lookup + at;
+  if (extra > free_bits || size > max_size) {
+    std::fill_n(entry, 1 << free_bits, too_long);
+    return;
+  }
+  const int count = 1 << (free_bits - extra);
+  for (int bits = 0; bits < 1 << extra; ++bits, entry += count) {
+    BandEntry filled{uint8_t(length + extra), uint8_t(run + 1), 0};
+    if (ends) {
+      filled.advance = kEndOfBand;
+      filled.value = int16_t((1 << run) + bits);
+    } else if (size == 0) {
+      filled.advance = kSixteenZeros;
+    } else {
+      const int value = 2 * bits < 1 << size ? bits - (1 << size) + 1 : bits;
+      filled.value = int16_t(value * (1 << low));
+    }
+    std::fill_n(entry, count, filled);
+  }
+}
+
 void fill_dc(DcTable& table, size_t at, int length, uint8_t symbol) {
   std::fill_n(table.lookup + at, 1 << (kDcLookupBits - length), DcEntry{uint8_t(length), symbol});
 }
@@ -123,6 +151,15 @@ Status build_ac_table(const HuffmanSpec& spec, AcTable& table) {
   std::copy_n(kNaturalOrder, kBlockSize, table.natural_order);
   if (status == Status::ok) join_symbols(table);
   return status;
+}
+
+Status build_band_table(const HuffmanSpec& spec, int low, bool refining, BandTable& table) {
+  const int max_size = refining ? 1 : 15 - low;
+  const auto fill = [=](BandTable& to, size_t at, int length, uint8_t symbol) {
+    fill_band(to, at, length, symbol, low, max_size);
+  };
+  std::copy_n(kNaturalOrder, kBlockSize, table.natural_order);
+  return build_table<kBandLookupBits>(spec, table, fill, BandEntry{0, kLongBandSymbol, 0});
 }
 
 }  // namespace headrace

@@ -1,4 +1,4 @@
-// Huffman tables of one scan, laid out for the lookups of kernels/entropy.h.
+// Huffman tables of one scan, laid out for the lookups of kernels/entropy.h and bands.h.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,29 @@ struct AcTable {
   HuffmanCodes codes;
 };
 
+constexpr int kBandLookupBits = 10;
+
+// What a BandEntry without a coefficient is; greater than every advance.
+constexpr int kEndOfBand = 64;  // the band ends in `value` blocks, this one included
+constexpr int kSixteenZeros = 65;
+constexpr int kLongBandSymbol = 66;  // code or value have too many bits
+
+// A symbol of a progressive AC scan with the bits behind it: the length of both, how far it moves
+// the zigzag index, and a value. One word, whose lowest bits are the count of a shift.
+struct BandEntry {
+  uint8_t length, advance;
+  int16_t value;
+};
+
+struct BandTable {
+  alignas(64) BandEntry lookup[1 << kBandLookupBits];
+  uint8_t natural_order[kBlockSize];  // a copy of kNaturalOrder
+  HuffmanCodes codes;
+};
+
 Status build_dc_table(const HuffmanSpec& spec, DcTable& table);
 Status build_ac_table(const HuffmanSpec& spec, AcTable& table);
+// Values are shifted by `low`. In a refining scan they are 1 or -1 before that.
+Status build_band_table(const HuffmanSpec& spec, int low, bool refining, BandTable& table);
 
 }  // namespace headrace

@@ -7,11 +7,9 @@
 
 namespace headrace {
 
-constexpr size_t kKeptStream = 16 << 20;  // bytes kept from image to image
-
 Status ScanDecoder::begin(Bytes jpeg, const Headers& headers) {
   const Scan& scan = headers.scan;
-  stream_.trim(kKeptStream);
+  stream_.trim();
   jpeg_ = jpeg;
   start_ = scan.data;
   restart_interval_ = headers.restart_interval;
@@ -51,33 +49,13 @@ Status ScanDecoder::build_tables(const Headers& headers) {
   return Status::ok;
 }
 
-// Unstuffs the scan and notes where its restart markers were.
 void ScanDecoder::begin_sequential() {
   const int64_t mcus = int64_t(mcu_cols_) * mcu_rows_;
-  const int64_t intervals =
-      restart_interval_ ? (mcus + restart_interval_ - 1) / restart_interval_ : 1;
-  uint8_t* stream = stream_.reserve(data().size + kSpanPadding);
-  size_t written = 0;
-  segments_.clear();
-  end_ = start_;
-  for (;;) {
-    const Unstuffed part =
-        kernels().unstuff({jpeg_.data + end_, jpeg_.size - end_}, stream + written);
-    segments_.push_back({written, written + part.written});
-    written += part.written;
-    end_ += part.read;
-    size_t marker = end_;
-    while (marker < jpeg_.size && jpeg_.data[marker] == 0xFF) ++marker;
-    marker_found_ = marker < jpeg_.size;
-    const int expected = 0xD0 + int((segments_.size() - 1) & 7);
-    if (!marker_found_ || int64_t(segments_.size()) == intervals || jpeg_.data[marker] != expected)
-      break;
-    end_ = marker + 1;
-  }
-  std::memset(stream + written, 0, kSpanPadding);
+  stream_.read(jpeg_, start_,
+               restart_interval_ ? (mcus + restart_interval_ - 1) / restart_interval_ : 1);
   mcu_ = 0;
   span_ = Span();
-  span_.end = segments_[0].end * 8;
+  span_.end = stream_.segments()[0].end * 8;
 }
 
 Status ScanDecoder::decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients) {
@@ -86,8 +64,7 @@ Status ScanDecoder::decode_mcus(int32_t skip, int32_t keep, int16_t* coefficient
   span_.coefficients = coefficients;
   mcu_ += skip + keep;
   const Status status = kernels().decode_spans(layout_, stream_.data(), &span_, 1);
-  // The data end early: at an unexpected marker, or at the end of the file.
-  return status == Status::truncated && marker_found_ ? Status::corrupt : status;
+  return status == Status::truncated ? stream_.lack_of_data() : status;
 }
 
 Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficients) {
@@ -98,11 +75,11 @@ Status ScanDecoder::decode_row(int32_t row, Columns columns, int16_t* coefficien
     if (restart_interval_ != 0 && (mcu_ % interval == 0 || target / interval > mcu_ / interval)) {
       // A restart marker is an entry point: skip to the last one before the target.
       const auto segment = size_t(std::max(target, mcu_) / interval);
-      if (segment >= segments_.size()) return marker_found_ ? Status::corrupt : Status::truncated;
+      if (segment >= stream_.segments().size()) return stream_.lack_of_data();
       mcu_ = int64_t(segment) * interval;
       span_ = Span();
-      span_.bit = segments_[segment].begin * 8;
-      span_.end = segments_[segment].end * 8;
+      span_.bit = stream_.segments()[segment].begin * 8;
+      span_.end = stream_.segments()[segment].end * 8;
     }
     const int64_t stop = std::min(end, (mcu_ / interval + 1) * interval);
     const auto skip = int32_t(std::max<int64_t>(target - mcu_, 0));

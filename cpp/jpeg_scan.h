@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "buffer.h"
 #include "jpeg_entropy.h"
 #include "jpeg_headers.h"
 #include "jpeg_seek.h"
+#include "jpeg_stream.h"
 
 namespace headrace {
 
@@ -37,7 +37,7 @@ class ScanDecoder {
   void begin_sequential();
   Status decode_row(int32_t row, Columns columns, int16_t* coefficients);
   // Returns where the scan's data end; valid after begin_sequential().
-  size_t end() const { return end_; }
+  size_t end() const { return stream_.end(); }
 
   // With a seek table: decodes any rows [top, bottom). Status::corrupt or truncated can mean that
   // the table is wrong.
@@ -53,9 +53,6 @@ class ScanDecoder {
     HuffmanSpec spec;  // that the table was built from
     Table table;
   };
-  struct Segment {  // between two restart markers: offsets in stream_
-    size_t begin, end;
-  };
 
   Status build_tables(const Headers& headers);
   Status decode_mcus(int32_t skip, int32_t keep, int16_t* coefficients);
@@ -65,8 +62,7 @@ class ScanDecoder {
   void restore_stuffing(SeekTable& table) const;
 
   Bytes jpeg_;
-  size_t start_ = 0, end_ = 0;
-  bool marker_found_ = false;
+  size_t start_ = 0;
   int32_t mcu_cols_ = 0, mcu_rows_ = 0, restart_interval_ = 0;
   int part_count_ = 0;
   std::array<ScanPart, kMaxComponents> parts_;
@@ -74,10 +70,9 @@ class ScanDecoder {
   // Kept from image to image: those written by the same program often have the same tables.
   std::array<Built<DcTable>, 4> dc_;
   std::array<Built<AcTable>, 4> ac_;
-  Buffer<uint8_t> stream_;
+  ScanStream stream_;
 
   // Without a seek table.
-  std::vector<Segment> segments_;
   int64_t mcu_ = 0;
   Span span_;
 

@@ -8,7 +8,10 @@
 namespace headrace {
 
 enum class Status : int32_t;
+struct BandBlocks;
+struct BandScan;
 struct Bytes;
+struct DcScan;
 struct McuLayout;
 struct Planar;
 struct RowPair;
@@ -25,6 +28,12 @@ struct Kernels {
   // Copies entropy-coded data up to the next marker or the end. `out` has room for all of `data`,
   // and may be overwritten beyond what the result says.
   Unstuffed (*unstuff)(Bytes data, uint8_t* out);
+
+  // Progressive scans, with the same padding and results as decode_spans: the first DC coefficients
+  // of `mcus` MCUs, [mcus][blocks of an MCU]; the first bits of AC coefficients; and a further bit.
+  Status (*decode_dc)(DcScan& scan, int32_t mcus, int32_t* out);
+  Status (*decode_band)(BandScan& scan, const BandBlocks& blocks);
+  Status (*refine_band)(BandScan& scan, const BandBlocks& blocks);
 
   // Dequantisation and inverse DCT of two blocks of 64 row-major coefficients, which it clears, to
   // 8 rows of 16 samples.

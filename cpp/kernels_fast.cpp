@@ -7,6 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "jpeg_bands.h"
 #include "jpeg_entropy.h"
 #include "kernels.h"
 #include "resize_weights.h"

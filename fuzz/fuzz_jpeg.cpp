@@ -1,5 +1,6 @@
-// Decodes arbitrary bytes: nothing may be read or written out of bounds, and a seek table that
-// build_seek() made must never change a pixel. Input: 4 bytes for the box, 2 for the length of the
+// Decodes arbitrary bytes: nothing may be read or written out of bounds. A seek table that
+// build_seek() made, decoding once more and decoding the whole picture must never change a pixel of
+// the box. Input: 4 bytes for the box, 2 for the length of the
 // seek table (without its checksum, which is put right, so that the entries are reached), the
 // table, the JPEG.
 #include <cstdint>
@@ -45,6 +46,16 @@ Status decode(Bytes jpeg, Box box, const std::vector<uint8_t>& seek, std::vector
   return decoded;
 }
 
+// Returns the pixels of `box` in those of a picture of `width` pixels a row.
+std::vector<uint8_t> crop(const std::vector<uint8_t>& picture, int32_t width, Box box) {
+  std::vector<uint8_t> out;
+  for (int32_t y = box.top; y < box.top + box.height; ++y) {
+    const auto from = picture.begin() + (ptrdiff_t(y) * width + box.left) * 3;
+    out.insert(out.end(), from, from + ptrdiff_t(box.width) * 3);
+  }
+  return out;
+}
+
 int32_t scale(uint8_t fraction, int32_t size) { return int32_t(int64_t(fraction) * size / 256); }
 
 void check(bool condition) {
@@ -83,6 +94,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     headrace::force_portable(false);
     check(plain == other);
   }
+  const Box whole{0, 0, probe.width(), probe.height()};
+  const Status whole_status = decode(jpeg, whole, {}, other);
+  if (status == Status::ok && whole_status == Status::ok)
+    check(plain == crop(other, probe.width(), box));
   decode(jpeg, box, sign(table, jpeg), other);
+  check(decode(jpeg, box, {}, other) == status);  // nothing is left of what failed meanwhile
+  check(status != Status::ok || plain == other);
   return 0;
 }

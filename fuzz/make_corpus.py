@@ -5,6 +5,7 @@ Usage: .venv/bin/python fuzz/make_corpus.py
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
 
@@ -14,9 +15,18 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from headrace import _core
 from images import encode
 from jpegs import make_multiscan
+from progressive import draw_coefficients, draw_script, encode_progressive
 
 WHOLE = bytes([0, 0, 255, 255])
 INNER = bytes([90, 60, 128, 128])
+
+
+def make_progressive(
+    seed: int, sampling: list[tuple[int, int]], interleaved: bool, **options: int
+) -> bytes:
+    script = draw_script(random.Random(seed), len(sampling), interleaved)
+    return encode_progressive(draw_coefficients(19, 37, sampling, seed), script, **options)
+
 
 PICTURES = {
     "444": encode(17, 25, subsampling="4:4:4"),
@@ -27,6 +37,11 @@ PICTURES = {
     "optimised": encode(24, 40, optimize=True, quality=98),
     "restart": encode(24, 40, restart_marker_blocks=2),
     "progressive": encode(16, 16, progressive=True),
+    "progressive-420": encode(33, 40, progressive=True, subsampling="4:2:0", quality=95),
+    "progressive-grey": encode(20, 30, mode="L", progressive=True),
+    "progressive-restart": make_progressive(1, [(2, 1), (1, 1), (1, 1)], True, restart=2),
+    "progressive-scripts": make_progressive(2, [(1, 2), (1, 1), (1, 1)], False, max_run=3),
+    "progressive-steep": make_progressive(3, [(1, 1)] * 3, True, steep=True),
     "440-scans": make_multiscan(19, 21, [(1, 2), (1, 1), (1, 1)]),
     "411-scans": make_multiscan(19, 37, [(4, 1), (1, 1), (1, 1)], restart=2),
     "seek": encode(64, 160, quality=98, subsampling="4:4:4"),
@@ -38,7 +53,7 @@ def main() -> None:
     corpus.mkdir(exist_ok=True)
     for name, data in PICTURES.items():
         table = _core.build_seek(data)[1][:-4]
-        frame = INNER if table or name == "restart" else WHOLE
+        frame = INNER if table or "restart" in name or "steep" in name else WHOLE
         (corpus / name).write_bytes(frame + len(table).to_bytes(2, "little") + table + data)
 
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../kernels.h"
+#include "bands.h"
 #include "color.h"
 #include "crc32c.h"
 #include "entropy.h"
@@ -17,6 +18,9 @@ namespace headrace {
 const Kernels HEADRACE_KERNELS = {
     decode_spans,
     unstuff,
+    decode_dc,
+    decode_band,
+    refine_band,
     inverse_dct,
     upsample_h2,
     upsample_v2,

@@ -24,9 +24,9 @@ def is_deep(image: Image.Image) -> bool:
 
 
 class ImageHeader(NamedTuple):
-    """`kind` is what decides who decodes it: `baseline` and `grey` are JPEGs for the native core;
-    `progressive`, `arithmetic`, `lossless`, `12-bit` and `cmyk` are JPEGs for Pillow; every other
-    kind is the name of its format (`png`, `webp`, ...), followed by `-16` if it is grey with 16 bits per pixel."""
+    """`kind` is what decides who decodes it: `baseline`, `grey` and `progressive` are JPEGs for the native core;
+    `arithmetic`, `lossless`, `12-bit` and `cmyk` are JPEGs for Pillow; every other kind is the name of its
+    format (`png`, `webp`, ...), followed by `-16` if it is grey with 16 bits per pixel."""
 
     kind: str
     height: int

@@ -52,10 +52,10 @@ def test_legal_files_decode_to_the_expected_pixels() -> None:
         assert hash_pixels(pixels) == entry["rgb_sha256"], entry["file"]
 
 
-def test_the_core_decodes_baseline_files() -> None:
+def test_the_core_decodes_baseline_and_progressive_files() -> None:
     for entry, data in load_hostile():
         frame = entry.get("markers", {}).get("sof") or {}
-        if entry["expect"] == "decode" and frame.get("marker") in ("SOF0", "SOF1"):
+        if entry["expect"] == "decode" and frame.get("marker") in ("SOF0", "SOF1", "SOF2"):
             if len(frame["components"]) == 4 or "no-dht" in entry["file"]:
                 continue
             assert _core.decode_jpeg(data)[0] == OK, entry["file"]
@@ -185,6 +185,15 @@ def test_pillow_decides_on_a_file_that_repeats_a_scan_after_a_comment() -> None:
     starts = [i for i in range(len(data)) if data[i : i + 2] == b"\xff\xda"]
     again = data[starts[1] : starts[2]].replace(bytes([1, 2, 0]), bytes([1, 1, 0]), 1)
     assert same_as_pillow(data[:-2] + join_segment(0xFE, b"x") + again + data[-2:])
+
+
+def test_the_color_space_is_that_of_the_first_scan() -> None:
+    data = make_multiscan(32, 32, [(1, 1)] * 3)
+    second = data.index(b"\xff\xda", data.index(b"\xff\xda") + 2)
+    adobe = join_segment(0xEE, b"Adobe\0\x64\0\0\0\0\0")
+    damaged = data[:second] + adobe + data[second:]
+    assert _core.decode_jpeg(damaged)[0] == OK
+    assert same_as_pillow(damaged)
 
 
 def test_components_in_another_order_than_the_frame_are_refused_as_in_pillow() -> None:

@@ -87,14 +87,14 @@ def test_a_cpu_limit_of_the_container_is_reported() -> None:
     assert "2 of 8 cores" in advice_on(found, "CPU limit")
 
 
-def test_progressive_jpegs_are_the_slow_path() -> None:
-    data = {"kinds": {"baseline": 700, "progressive": 300}, "slow_path_ms": 8.0}
+def test_images_for_pillow_are_the_slow_path() -> None:
+    data = {"kinds": {"baseline": 600, "progressive": 100, "cmyk": 300}, "slow_path_ms": 8.0}
     bench = make_bench({results.RENDER: 2500, results.PIPELINE: 2400}, data=data)
     found = diagnose(bench, needing(4000))
     assert found.cause is Cause.SLOW_PATH
     said = advice_on(found, "slow path")
-    assert "30% of the images (300 progressive)" in said and "16.0 times a native one" in said
-    assert "87% of the rendering time" in said and "jpegtran" in said
+    assert "30% of the images (300 cmyk)" in said and "16.0 times a native one" in said
+    assert "87% of the rendering time" in said and "Convert them to JPEG" in said
 
 
 def test_images_with_16_bits_are_reported() -> None:

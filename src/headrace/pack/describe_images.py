@@ -13,7 +13,7 @@ from headrace.image_header import blame_image, read_header, read_orientation
 from headrace.sample import Sample, is_image_field, is_video_field
 from headrace.store.index_schema import Described, ImageNote, VideoNote
 
-_NATIVE = frozenset({"baseline", "grey"})
+_NATIVE = frozenset({"baseline", "grey", "progressive"})
 
 
 def describe_sample(sample: Sample, *, keep_damaged: bool = False) -> Described:
@@ -34,12 +34,12 @@ def describe_sample(sample: Sample, *, keep_damaged: bool = False) -> Described:
 
 
 def describe_image(data: bytes) -> ImageNote:
-    """Return the header and the seek table of an image. Baseline JPEGs are read to their end."""
+    """Return the header and the seek table of an image. JPEGs for the core are read to their end."""
     header, orientation = read_header(data), read_orientation(data)
     if header.kind not in _NATIVE:
         return ImageNote(header, b"", orientation)
     status, seek = _core.build_seek(data)
-    if status == 0 and not seek:  # too small for a table, or truncated: it was not read
+    if status == 0 and not seek:  # too small for a table, truncated or progressive: it was not read
         status = _core.decode_jpeg(data)[0]
     if status != 0:
         _check_with_pillow(data)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def decode_jpeg(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
     """Return uint8[H, W, 3], as `Image.open(data).convert("RGB")` gives it; EXIF orientation is not applied.
 
-    Baseline JPEG is decoded by the core, every other format that Pillow reads by Pillow.
+    Baseline and progressive JPEGs are decoded by the core, every other format that Pillow reads by Pillow.
 
     Args:
         data: The encoded image.

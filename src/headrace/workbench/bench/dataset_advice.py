@@ -181,11 +181,7 @@ def _about_slow_path(bench: Bench, need: Need | None, cause: Cause) -> Finding |
         f"each{f', {times:.1f} times a native one' if times else ''}, {slow_time_share(bench):.0%} of the rendering time."
     )
     advice = ""
-    if "progressive" in kinds:
-        advice = (
-            "`jpegtran -copy all` makes progressive JPEGs baseline without loss; then pack again."
-        )
-    elif cause is Cause.SLOW_PATH:
+    if cause is Cause.SLOW_PATH:
         advice = "Convert them to JPEG, if your training tolerates the loss, and pack again."
     return Finding("slow path", says, advice)
 
