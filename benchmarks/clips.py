@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Any
 
 import clip_limits
-import videos
 from claims import print_claim
 from clip_loaders import GULP, LOOSE, MP4, MP4_SHORT, NATIVE, OURS, SEED, SHORT, WORKERS
 from clip_turns import FEW, SEED_BATCHES, SKIPPED, TIMINGS, Results, run_child
@@ -47,6 +46,7 @@ from peers import choose_python
 from slow_storage import Disk, compile_disk, read_counts
 
 import headrace
+import videos
 from headrace.workbench.bench.page_cache import drop_pages
 
 COPIES = 4
