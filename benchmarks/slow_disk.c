@@ -9,6 +9,7 @@
    preadv*. Not covered: mmap, stat, listing folders. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -178,6 +179,7 @@ PREADV(preadv64)
 #define PREADV2(name)                                                                \
   ssize_t name(int fd, const struct iovec* to, int count, off_t offset, int flags) { \
     static ssize_t (*real)(int, const struct iovec*, int, off_t, int);               \
+    if (flags & RWF_NOWAIT) return errno = EAGAIN, -1; /* "not in memory" */         \
     if (count_bytes(to, count)) work(fd, offset, count_bytes(to, count));            \
     return REAL(#name)(fd, to, count, offset, flags);                                \
   }

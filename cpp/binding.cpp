@@ -18,6 +18,7 @@
 #include "interleave.h"
 #include "jpeg.h"
 #include "kernels.h"
+#include "read_cached.h"
 #include "render.h"
 
 namespace nb = nanobind;
@@ -148,6 +149,22 @@ void crc32c_each(nb::handle data, const Array<const int64_t, -1>& offsets,
   const WithoutGil without_gil;
   for (size_t i = 0; i < count; ++i)
     out.data()[i] = headrace::crc32c(0, buffer.data() + offsets.data()[i], size_t(sizes.data()[i]));
+}
+
+// Fills `memory` from ranges (offset, size, place) of a file; see headrace::read_cached.
+bool read_cached(int fd, const Array<const int64_t, -1, 3>& ranges,
+                 const Array<uint8_t, -1>& memory) {
+  static_assert(sizeof(headrace::CachedRange) == 3 * sizeof(int64_t));
+  const auto* rows = reinterpret_cast<const headrace::CachedRange*>(ranges.data());
+  const auto room = int64_t(memory.shape(0));
+  for (size_t i = 0; i < ranges.shape(0); ++i) {
+    const headrace::CachedRange& row = rows[i];
+    require(row.offset >= 0 && row.place >= 0 && row.size >= 0 && row.place <= room &&
+                row.size <= room - row.place,
+            "a range lies outside the memory");
+  }
+  const WithoutGil without_gil;
+  return headrace::read_cached(fd, rows, ranges.shape(0), memory.data());
 }
 
 // The bytes of every job: a list with a buffer each, or an Arena, which has a few `buffers` and
@@ -357,6 +374,7 @@ NB_MODULE(_core, m) {
   m.def("crc32c", &crc32c, nb::arg("data"), nb::arg("crc") = 0);
   m.def("crc32c_each", &crc32c_each, nb::arg("data"), nb::arg("offsets"), nb::arg("sizes"),
         nb::arg("out"));
+  m.def("read_cached", &read_cached, nb::arg("fd"), nb::arg("ranges"), nb::arg("memory"));
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));
   m.def("build_seek", &build_seek, nb::arg("data"));

@@ -11,6 +11,7 @@ def crc32c_each(
     sizes: NDArray[np.int64],
     out: NDArray[np.uint32],
 ) -> None: ...
+def read_cached(fd: int, ranges: NDArray[np.int64], memory: NDArray[np.uint8]) -> bool: ...
 
 # Each returns a status first: 0, or one of the codes in cpp/status.h and then an empty result.
 def decode_jpeg(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.plan import EpochPlan, RunSchedule, schedule_runs
-from headrace.read.run_layout import Allocate, Layout, Run
+from headrace.read.run_layout import Allocate, Layout, Pieces, Run
 from headrace.read.seeks import NO_TABLES, SeekTables, read_seeks
 
 Rows = NDArray[np.int64]
@@ -71,19 +72,6 @@ class RunReading:
         layout = self._layout
         shifts: Rows = layout.places[rows] - layout.columns.span.offset[rows]
         return np.add(offsets, shifts[:, None])
-
-
-class Pieces(NamedTuple):
-    """The parts of a file that a sample needs, in order: `starts` to `stops` - 1."""
-
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
-
-    @property
-    def places(self) -> NDArray[np.int64]:
-        """Where each part begins in memory, in which they follow one another."""
-        lengths: NDArray[np.int64] = self.stops - self.starts
-        return np.cumsum(lengths) - lengths
 
 
 class RecentSteps(Generic[T]):
@@ -148,9 +136,9 @@ class SpanReading:
         if found is None:
             return Run(take(0), NO_TABLES, {})
         row, pieces, seeks = found
-        memory, lost = self._layout.read_pieces(row, *pieces, take)
-        size = int((pieces.stops - pieces.starts).sum())
-        return Run(memory, self._read_seeks(row, *seeks), lost, size)
+        return replace(
+            self._layout.read_pieces(row, pieces, take), seeks=self._read_seeks(row, *seeks)
+        )
 
     def number_units(self, rows: Rows, units: dict[int, Run]) -> Rows:
         return np.arange(len(rows))
@@ -162,10 +150,8 @@ class SpanReading:
         for i, unit in enumerate(units):
             found = self._find(unit)
             assert found is not None
-            pieces = found[1]
-            if len(pieces.starts):
-                part = np.searchsorted(pieces.starts, offsets[i], side="right") - 1
-                places[i] = pieces.places[part] + offsets[i] - pieces.starts[part]
+            if len(found[1].starts):
+                places[i] = found[1].find(offsets[i])
         return places
 
     def _find(self, unit: int) -> tuple[int, Pieces, tuple[int, int]] | None:
@@ -177,14 +163,19 @@ class SpanReading:
     def _cut_step(self, number: int) -> StepSpans:
         rows, columns = self._plan.step(number).rows, self._layout.columns
         frames = self._find_frames(number)
-        ends = np.stack([frames.min(axis=2), frames.max(axis=2)], axis=2).reshape(len(rows), -1)
-        found = columns.find_pictures(rows, ends)
-        starts, stops = found.offset[:, 0::2], (found.offset + found.size)[:, 1::2]
+        found = columns.find_pictures(rows, frames.reshape(len(rows), -1))
+        starts, stops = (
+            array.reshape(frames.shape) for array in (found.offset, found.offset + found.size)
+        )
+        spans = np.stack([starts.min(axis=2), stops.max(axis=2)], axis=2)
+        frame_bytes, wanted = found.size.sum(axis=1), np.stack(found[:2], axis=2)
         pieces = []
         for i, row in enumerate(rows.tolist()):
-            ranges = list(zip(starts[i].tolist(), stops[i].tolist(), strict=True))
-            ranges += [field.find_bytes(row) for field in columns.fields.values()]
-            pieces.append(merge_ranges(ranges))
+            fields = [field.find_bytes(row) for field in columns.fields.values()]
+            merged = merge_ranges([*spans[i].tolist(), *fields])
+            if 2 * frame_bytes[i] < merged.size and not fields:
+                merged = merged._replace(wanted=wanted[i])
+            pieces.append(merged)
         begins = found.seek_offset.min(axis=1).tolist()
         finishes = (found.seek_offset + found.seek_size).max(axis=1).tolist()
         return StepSpans(rows, pieces, list(zip(begins, finishes, strict=True)))
@@ -201,13 +192,15 @@ class SpanReading:
         return self._kept[path]
 
 
-def merge_ranges(ranges: Sequence[tuple[int, int]]) -> Pieces:
+def merge_ranges(ranges: Sequence[Sequence[int]]) -> Pieces:
     """Return the same bytes in order, in few parts: gaps of a quarter of what follows them are read too.
 
     So at most 5/4 of the wanted bytes are read.
     """
     merged: list[list[int]] = []
-    for start, stop in sorted(found for found in ranges if found[0] < found[1]):
+    for start, stop in sorted(map(tuple, ranges)):
+        if start == stop:
+            continue
         if merged and (start - merged[-1][1]) * 4 <= stop - start:
             merged[-1][1] = max(merged[-1][1], stop)
         else:
