@@ -23,6 +23,7 @@ from headrace.render.arena import Arena, Data
 from headrace.render.decode import decode_with_pillow
 from headrace.render.draws import Draws, read_rows
 from headrace.render.options import BYTES, Depth16, Output, Resample, check_depth16, check_resample
+from headrace.render.png import borrow_reader
 from headrace.render.status import FOR_PILLOW, Status
 from headrace.work.cores import count_cores
 
@@ -150,7 +151,7 @@ class RenderRequest:
         return self.target.threads or count_cores()
 
     def _finish(self) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Return the results after Pillow has decoded what the core has not, an image at a time per thread."""
+        """Return the results after PNGs and what Pillow decodes, an image at a time per thread."""
         if self.status.any():
             rows = np.flatnonzero(np.isin(self.status, FOR_PILLOW)).tolist()
             self._render_with_pillow(rows, min(self._threads, len(rows)))
@@ -166,16 +167,41 @@ class RenderRequest:
             self._render_row(row)
 
     def _render_row(self, row: int) -> None:
-        verdict, rows = Status(self.status[row]), slice(row, row + 1)
+        verdict, draws = Status(self.status[row]), self.jobs.draws.take(slice(row, row + 1))
         data: Any = self.jobs.images[row]
+        if self._render_png(row, data, draws):
+            return
         self.status[row], pixels = decode_with_pillow(data, verdict, self.target.depth16)
         sizes = self.jobs.sizes
         if pixels is not None and sizes is not None and pixels.shape[:2] != tuple(sizes[row]):
             self.status[row], pixels = Status.OTHER_SIZE, None
         if pixels is not None:
-            jobs = Jobs([np.ascontiguousarray(pixels)], self.jobs.draws.take(rows))
-            target = replace(self.target, out=self.out[rows], threads=1)
-            self.status[rows] = RenderRequest(jobs, target).render()[1]
+            self._render_pixels(row, np.ascontiguousarray(pixels), draws)
+
+    def _render_png(self, row: int, data: Any, draws: Draws) -> bool:
+        """Render a PNG without Pillow. Return False if it is not a PNG, or Pillow must decide on it."""
+        with borrow_reader() as reader:
+            png = reader.open(data)
+            if png is None:
+                return False
+            sizes = self.jobs.sizes
+            left, top, width, height = draws.boxes[0].tolist()
+            fits = min(left, top, width - 1, height - 1) >= 0
+            fits = fits and left + width <= png.width and top + height <= png.height
+            if not fits or (sizes is not None and (png.height, png.width) != tuple(sizes[row])):
+                return False  # an error, unless Pillow has a better reason
+            pixels = reader.read(png, (left, top, width, height), self.target.depth16)
+            if pixels is None:
+                return False
+            self._render_pixels(
+                row, pixels, replace(draws, boxes=np.array([[0, 0, width, height]]))
+            )
+            return True
+
+    def _render_pixels(self, row: int, pixels: NDArray[np.uint8], draws: Draws) -> None:
+        rows = slice(row, row + 1)
+        target = replace(self.target, out=self.out[rows], threads=1)
+        self.status[rows] = RenderRequest(Jobs([pixels], draws), target).render()[1]
 
 
 class Rendering:
