@@ -61,7 +61,7 @@ def decode_labels(
     """
     with borrow_reader() as reader:
         png = reader.open(data)
-        if png is not None and png.label_type is not None:
+        if png is not None and png.has_labels:
             where = _check_box(box, png.width, png.height)
             labels = reader.read(png, where, "labels", keep=True)
             if labels is not None:

@@ -19,7 +19,7 @@ from headrace import _core
 try:
     from isal.isal_zlib import decompressobj
 except ImportError:  # no wheel for this platform; zlib takes 2.5 times as long
-    from zlib import decompressobj
+    from zlib import decompressobj  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -43,11 +43,9 @@ class Png(NamedTuple):
     spans: list[tuple[int, int]]
 
     @property
-    def label_type(self) -> type[np.uint8] | type[np.uint16] | None:
-        """The type of its labels; None if it has more than one channel."""
-        if self.color not in (0, 3):
-            return None
-        return np.uint16 if self.depth == 16 else np.uint8
+    def has_labels(self) -> bool:
+        """Whether it has one channel."""
+        return self.color in (0, 3)
 
 
 class PngReader:
@@ -93,7 +91,7 @@ class PngReader:
             # Intentional: zlib.error and IsalError have no base class in common. Pillow decides.
             return None
         if pixels == "labels":
-            return out.view(png.label_type).reshape(box[3], box[2])
+            return out.view(np.uint16 if png.depth == 16 else np.uint8).reshape(box[3], box[2])
         return out.reshape(box[3], box[2], 3)
 
     def trim(self) -> None:
