@@ -27,6 +27,7 @@ ROOT = HERE.parent
 TIMEOUT = 1200
 QUICK = {
     "render": "--rounds 1 --count 50",
+    "png": "--rounds 1 --count 10",
     "read": "--rounds 1",
     "pack": "--rounds 1",
     "formats": "--rounds 1 --repeats 1",
