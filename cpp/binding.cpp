@@ -142,11 +142,11 @@ class PngDecoder {
       status = decoder_.open(png.bytes());
     }
     size_ = -1;
-    if (status != headrace::Status::ok) return nb::none();
+    opened_ = status == headrace::Status::ok;
+    if (!opened_) return nb::none();
     nb::list spans;
     for (const auto& span : decoder_.data()) spans.append(nb::make_tuple(span.offset, span.size));
     const auto& header = decoder_.header();
-    opened_ = true;
     return nb::make_tuple(header.width, header.height, int(header.depth), int(header.color), spans,
                           nb::make_tuple(decoder_.profile().offset, decoder_.profile().size));
   }

@@ -24,6 +24,12 @@ constexpr uint32_t name_of(const char (&name)[5]) {
          uint32_t(name[3]);
 }
 
+// Checks the two bytes that begin zlib's format: deflate, a window of at most 32 KiB, no
+// dictionary. Libraries differ in how much of it they check.
+bool is_zlib_header(uint32_t header) {
+  return (header >> 8 & 15) == 8 && header >> 12 <= 7 && (header & 0x20) == 0 && header % 31 == 0;
+}
+
 bool is_name(const uint8_t* name) {
   return std::all_of(name, name + 4,
                      [](uint8_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
@@ -60,7 +66,8 @@ class PngDecoder::Walk {
     if (!next() || name_ != name_of("IHDR") || !read_header()) return false;
     while (next()) {
       if (name_ == name_of("IEND"))
-        return !decoder_.data_.empty() && decoder_.palette_size_ > 0 == header().is_palette();
+        return is_zlib_header(zlib_header_) &&
+               (decoder_.palette_size_ > 0) == header().is_palette();
       if (!take_chunk()) return false;
     }
     return false;
@@ -126,6 +133,8 @@ class PngDecoder::Walk {
 
   bool take_data() {
     if (ended_) return false;  // another chunk lies between
+    for (size_t i = 0; i < body_.size && zlib_bytes_ < 2; ++i, ++zlib_bytes_)
+      zlib_header_ = zlib_header_ << 8 | body_.data[i];
     decoder_.data_.push_back({size_t(body_.data - png_.data), body_.size});
     return true;
   }
@@ -177,6 +186,8 @@ class PngDecoder::Walk {
   Bytes body_;
   bool ended_ = false;  // behind the image data
   bool has_transparency_ = false;
+  uint32_t zlib_header_ = 0;
+  int zlib_bytes_ = 0;
   size_t texts_ = 0, compressed_ = 0;
 };
 

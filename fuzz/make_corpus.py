@@ -16,7 +16,7 @@ import numpy as np
 from headrace import _core
 from images import encode
 from jpegs import make_multiscan
-from png_files import KINDS, draw_file
+from png_files import KINDS, PALETTE, draw_file
 
 WHOLE = bytes([0, 0, 255, 255])
 INNER = bytes([90, 60, 128, 128])
@@ -51,7 +51,8 @@ def make_png_corpus(corpus: Path) -> None:
     rng = np.random.default_rng(0)
     for number, (color, depth) in enumerate(KINDS):
         for interlaced in (False, True):
-            file = draw_file(rng, (7, 9), color, depth, interlaced)
+            size = (5, 80) if (color, depth) == (PALETTE, 8) else (7, 9)
+            file = draw_file(rng, size, color, depth, interlaced)
             file.before = [each for each in file.before if each[0] != b"iCCP"]
             png = file.encode()
             how = bytes([number % 3, 50]) + len(png).to_bytes(2, "little")

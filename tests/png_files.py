@@ -110,14 +110,18 @@ def apply_filter(kind: int, row: NDArray[np.uint8], above: NDArray[np.uint8], pi
 def draw_samples(
     rng: np.random.Generator, size: tuple[int, int], color: int, depth: int
 ) -> NDArray[np.int64]:
-    """Draw noise, gradients or few levels, with all extremes."""
+    """Draw noise, gradients, areas as in a mask, or few levels, with all extremes."""
     most = (1 << depth) - 1
     shape = (*size, CHANNELS[color])
-    how = rng.integers(3)
+    how = rng.integers(4)
     if how == 0:
         return rng.integers(0, most + 1, shape)
     if how == 1:
         return rng.choice([0, 1, most // 2, most - 1, most], shape).clip(0, most)
+    if how == 2:
+        height, width = rng.integers(1, 60, 2)
+        areas = rng.integers(0, most + 1, (-(-size[0] // height), -(-size[1] // width), shape[2]))
+        return areas.repeat(height, 0).repeat(width, 1)[: size[0], : size[1]]
     y, x, c = np.indices(shape)
     return (x * rng.integers(1, 90) + y * rng.integers(1, 90) + c * 31) % (most + 1)
 

@@ -54,6 +54,25 @@ HEADRACE_INLINE Wide predict_pixel(Wide a, Wide b, Wide c) {
   return predict_paeth(a, b, c);
 }
 
+// Takes a vector of pixels of one or two bytes that are all as predicted, as in most of a mask.
+// Returns whether they are, and can be told without computing each.
+template <Predict predict, size_t size>
+HEADRACE_INLINE bool unfilter_flat(const uint8_t* in, const uint8_t* above, uint8_t* out,
+                                   int32_t (&left)[size], int32_t (&corner)[size]) {
+  if (predict == Predict::average || any(load<uint8_t>(in))) return false;
+  if (predict == Predict::left) {
+    const int32_t pair = left[0] | left[size - 1] << 8;
+    store(out, splat(uint16_t(pair)));
+    return true;
+  }
+  // If the pixel on the left is the one above it, the prediction is the pixel above.
+  for (size_t c = 0; c < size; ++c)
+    if (left[c] != corner[c]) return false;
+  store(out, load<uint8_t>(above));
+  for (size_t c = 0; c < size; ++c) left[c] = corner[c] = above[kVectorBytes - size + c];
+  return true;
+}
+
 // Reads and writes up to seven bytes behind the rows `above` and `out`.
 template <Predict predict, size_t size>
 HEADRACE_INLINE void unfilter_pixels(const uint8_t* in, const uint8_t* above, uint8_t* out,
@@ -71,6 +90,13 @@ HEADRACE_INLINE void unfilter_pixels(const uint8_t* in, const uint8_t* above, ui
     }
   };
   size_t i = 0;
+  if constexpr (P::kLanes == 1)
+    while (i + kVectorBytes <= bytes) {
+      const size_t end = i + kVectorBytes;
+      if (!unfilter_flat<predict, size>(in + i, above + i, out + i, left, corner))
+        for (; i < end; i += size) step(in + i, i);
+      i = end;
+    }
   for (; i + std::max(size, P::kLanes) <= bytes; i += size) step(in + i, i);
   if (i == bytes) return;
   uint8_t last[16] = {};  // since nothing may be read behind the row

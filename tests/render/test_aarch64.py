@@ -36,6 +36,8 @@ GOLDEN = {
     "elements": "06397ff08e87c88f",
     "interleave": "4a6240fc552b0157",
     "crc32c": "313cdfca8eb2f33e",
+    "unfilter": "4756cd3c459d3fd4",
+    "crc32": "686a510f3b0f1833",
 }
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
