@@ -18,7 +18,7 @@ from PIL import Image
 
 from headrace import _core
 from headrace.errors import DecodeError
-from headrace.render import Status, decode_jpeg, png, render_batch
+from headrace.render import Color, Status, Viewport, decode_jpeg, png, render_batch
 from headrace.render.decode import decode_labels
 from images import encode, encode_deep, make_pixels
 from png_files import (
@@ -165,6 +165,20 @@ def test_a_batch_does_not_depend_on_the_threads(threads):
         pixels = reference.decode(images[row])
         expected = reference.render(pixels, boxes[row], (24, 20), flip=flips[row])
         np.testing.assert_array_equal(out[row], expected)
+
+
+def test_all_draws_apply_to_pngs_as_to_pixels():
+    rng = np.random.default_rng(6)
+    images = [draw_file(rng, (40, 50), *kind).encode() for kind in KINDS]
+    pixels = [reference.decode(image) for image in images]
+    count = len(images)
+    boxes = [draw_box(rng, 40, 50) for _ in images]
+    color = Color(rng.uniform(0.5, 1.5, (count, 3)), lighting=rng.normal(0, 9, (count, 3)))
+    views = Viewport(rng.integers(20, 60, (count, 2)), rng.integers(-9, 30, (count, 2)))
+    draws = {"viewport": views, "flips": rng.random(count) < 0.5, "color": color}
+    out, status = render_batch(images, boxes, (24, 32), **draws)
+    assert not status.any()
+    np.testing.assert_array_equal(out, render_batch(pixels, boxes, (24, 32), **draws)[0])
 
 
 def small_files() -> dict[str, bytes]:

@@ -167,25 +167,25 @@ class RenderRequest:
             self._render_row(row)
 
     def _render_row(self, row: int) -> None:
-        verdict, draws = Status(self.status[row]), self.jobs.draws.take(slice(row, row + 1))
         data: Any = self.jobs.images[row]
-        if self._render_png(row, data, draws):
+        if self._render_png(row, data):
             return
+        verdict, sizes = Status(self.status[row]), self.jobs.sizes
         self.status[row], pixels = decode_with_pillow(data, verdict, self.target.depth16)
-        sizes = self.jobs.sizes
         if pixels is not None and sizes is not None and pixels.shape[:2] != tuple(sizes[row]):
             self.status[row], pixels = Status.OTHER_SIZE, None
         if pixels is not None:
+            draws = self.jobs.draws.take(slice(row, row + 1))
             self._render_pixels(row, np.ascontiguousarray(pixels), draws)
 
-    def _render_png(self, row: int, data: Any, draws: Draws) -> bool:
+    def _render_png(self, row: int, data: Any) -> bool:
         """Render a PNG without Pillow. Return False if it is not a PNG, or Pillow must decide on it."""
+        draws, sizes = self.jobs.draws, self.jobs.sizes
+        left, top, width, height = draws.boxes[row].tolist()
         with borrow_reader() as reader:
             png = reader.open(data)
             if png is None:
                 return False
-            sizes = self.jobs.sizes
-            left, top, width, height = draws.boxes[0].tolist()
             fits = min(left, top, width - 1, height - 1) >= 0
             fits = fits and left + width <= png.width and top + height <= png.height
             if not fits or (sizes is not None and (png.height, png.width) != tuple(sizes[row])):
@@ -193,9 +193,7 @@ class RenderRequest:
             pixels = reader.read(png, (left, top, width, height), self.target.depth16)
             if pixels is None:
                 return False
-            self._render_pixels(
-                row, pixels, replace(draws, boxes=np.array([[0, 0, width, height]]))
-            )
+            self._render_pixels(row, pixels, draws.take_cropped(row))
             return True
 
     def _render_pixels(self, row: int, pixels: NDArray[np.uint8], draws: Draws) -> None:
