@@ -14,7 +14,7 @@ help:
 	@echo "make test         lint and all tests but the slow ones, on the installed wheel: at most 10 minutes"
 	@echo "make test-slow    frameworks, browser, other processors, all photos, long fuzzing: at most 25 minutes"
 	@echo "make lint         ruff, mypy and clang-format;  make format  to rewrite"
-	@echo "make fuzz         decode damaged JPEGs under ASan and UBSan for FUZZ_SECONDS=60, then resize as much"
+	@echo "make fuzz         decode damaged JPEGs and PNGs under ASan and UBSan for FUZZ_SECONDS=60, then resize as much"
 	@echo "make demo         generate photos, pack them, verify, read back, compare with loose files"
 	@echo "make bench        run every benchmark and write docs/reference/benchmarks.md;  BENCH=--quick  for one round"
 	@echo "make bench-peers  install the large ones to compare with: DALI, tf.data, SPDL, LitData, MosaicML Streaming"
@@ -71,18 +71,24 @@ FUZZ_CORE := $(filter-out cpp/binding.cpp,$(wildcard cpp/*.cpp))
 FUZZ_OBJECTS := $(FUZZ_CORE:cpp/%.cpp=build/fuzz/%.o)
 FUZZ_FLAGS := -std=c++17 -O1 -g -pthread -fsanitize=address,undefined -fno-sanitize-recover=all
 
+FUZZ_SHARE := $(shell expr $(FUZZ_SECONDS) / 2)
+
 fuzz: build/fuzz/resize
 ifneq ($(shell command -v clang++),)
-	@mkdir -p build/fuzz/found
-	clang++ $(FUZZ_FLAGS) -fsanitize=fuzzer fuzz/fuzz_jpeg.cpp $(FUZZ_CORE) -o build/fuzz/libfuzzer
-	cd build/fuzz && ./libfuzzer -max_total_time=$(FUZZ_SECONDS) -max_len=20000 found ../../fuzz/corpus
+	@mkdir -p build/fuzz/found_jpeg build/fuzz/found_png
+	for kind in jpeg png; do \
+		clang++ $(FUZZ_FLAGS) -fsanitize=fuzzer fuzz/fuzz_$$kind.cpp $(FUZZ_CORE) -o build/fuzz/libfuzzer_$$kind || exit 1; \
+	done
+	cd build/fuzz && ./libfuzzer_jpeg -max_total_time=$(FUZZ_SHARE) -max_len=20000 found_jpeg ../../fuzz/corpus
+	cd build/fuzz && ./libfuzzer_png -max_total_time=$(FUZZ_SHARE) -max_len=20000 found_png ../../fuzz/corpus_png
 else
-	$(MAKE) build/fuzz/jpeg
-	cd build/fuzz && ./jpeg ../../fuzz/corpus $(FUZZ_SECONDS)
+	$(MAKE) build/fuzz/jpeg build/fuzz/png
+	cd build/fuzz && ./jpeg ../../fuzz/corpus $(FUZZ_SHARE)
+	cd build/fuzz && ./png ../../fuzz/corpus_png $(FUZZ_SHARE)
 endif
 	build/fuzz/resize $$(date +%s) $$((50 * $(FUZZ_SECONDS)))
 
-build/fuzz/jpeg: fuzz/fuzz_jpeg.cpp fuzz/mutate.cpp $(FUZZ_OBJECTS)
+build/fuzz/jpeg build/fuzz/png: build/fuzz/%: fuzz/fuzz_%.cpp fuzz/mutate.cpp $(FUZZ_OBJECTS)
 	g++ $(FUZZ_FLAGS) $^ -o $@
 
 build/fuzz/resize: fuzz/stress_resize.cpp $(FUZZ_OBJECTS)

@@ -28,6 +28,7 @@ TIMEOUT = 2400
 QUICK = {
     "render": "--rounds 1 --count 50",
     "kinds": "--rounds 1 --count 20",
+    "png": "--rounds 1 --count 10",
     "read": "--rounds 1",
     "pack": "--rounds 1",
     "formats": "--rounds 1 --repeats 1",

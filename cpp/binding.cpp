@@ -18,6 +18,7 @@
 #include "interleave.h"
 #include "jpeg.h"
 #include "kernels.h"
+#include "png.h"
 #include "read_cached.h"
 #include "render.h"
 
@@ -81,6 +82,13 @@ uint32_t crc32c(nb::handle data, uint32_t crc) {
   return headrace::crc32c(crc, buffer.data(), buffer.size());
 }
 
+template <typename T, nb::ssize_t... Shape>
+using Array = nb::ndarray<T, nb::shape<Shape...>, nb::c_contig, nb::device::cpu>;
+
+void require(bool condition, const char* message) {
+  if (!condition) throw nb::value_error(message);
+}
+
 using BoxTuple = std::tuple<int32_t, int32_t, int32_t, int32_t>;
 
 // (status, uint8[height, width, 3] or None)
@@ -123,17 +131,72 @@ nb::tuple build_seek(nb::handle data) {
   return nb::make_tuple(int(status), nb::bytes(seek.data(), seek.size()));
 }
 
+// Decodes one PNG after another, and keeps its scratch memory. Python inflates the data between.
+class PngDecoder {
+ public:
+  // (width, height, depth, colour type, spans of the data, span of a profile); None if it is odd
+  nb::object open(nb::handle data) {
+    const Buffer png(data);
+    headrace::Status status;
+    {
+      const WithoutGil without_gil;
+      status = decoder_.open(png.bytes());
+    }
+    size_ = -1;
+    opened_ = status == headrace::Status::ok;
+    if (!opened_) return nb::none();
+    nb::list spans;
+    for (const auto& span : decoder_.data()) spans.append(nb::make_tuple(span.offset, span.size));
+    const auto& header = decoder_.header();
+    return nb::make_tuple(header.width, header.height, int(header.depth), int(header.color), spans,
+                          nb::make_tuple(decoder_.profile().offset, decoder_.profile().size));
+  }
+
+  // (bytes of the result, inflated bytes that are missing, whether they end with the image)
+  nb::tuple begin(BoxTuple where, const std::string& pixels) {
+    const auto [left, top, width, height] = where;
+    const headrace::Box box{left, top, width, height};
+    const headrace::PngHeader& header = decoder_.header();
+    const bool labels = pixels == "labels";
+    require(opened_, "begin: open a PNG first");
+    require(box.lies_in(header.width, header.height), "box: it must lie in the image");
+    require(labels || pixels == "clip" || pixels == "scale", "pixels: clip, scale or labels");
+    require(!labels || header.channels() == 1, "labels: the image must have one channel");
+    const auto kind = labels              ? headrace::PngPixels::labels
+                      : pixels == "scale" ? headrace::PngPixels::scaled_rgb
+                                          : headrace::PngPixels::rgb;
+    const size_t missing = decoder_.begin(box, kind);
+    size_ = int64_t(width) * height * int64_t(decoder_.pixel_size());
+    return nb::make_tuple(size_, missing, decoder_.reaches_end());
+  }
+
+  // Writes to `out`, and returns the number of inflated bytes that are missing; -1 if it is odd.
+  int64_t feed(nb::handle inflated,
+               const nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& out) {
+    const Buffer bytes(inflated);
+    require(size_ >= 0 && int64_t(out.shape(0)) == size_, "out: the bytes that begin() said");
+    const WithoutGil without_gil;
+    if (decoder_.feed(bytes.bytes(), out.data()) == headrace::Status::ok)
+      return int64_t(decoder_.missing());
+    size_ = -1;
+    return -1;
+  }
+
+  void trim(size_t limit) {
+    size_ = -1;
+    decoder_.trim(limit);
+  }
+
+ private:
+  headrace::PngDecoder decoder_;
+  bool opened_ = false;
+  int64_t size_ = -1;  // of the result; negative if nothing can be fed
+};
+
 void set_simd(const std::string& name) {
   if (name != "auto" && name != "portable")
     throw nb::value_error("set_simd: the name must be 'auto' or 'portable'");
   headrace::force_portable(name == "portable");
-}
-
-template <typename T, nb::ssize_t... Shape>
-using Array = nb::ndarray<T, nb::shape<Shape...>, nb::c_contig, nb::device::cpu>;
-
-void require(bool condition, const char* message) {
-  if (!condition) throw nb::value_error(message);
 }
 
 // Writes the checksum of each stretch of `data` to `out`.
@@ -378,6 +441,12 @@ NB_MODULE(_core, m) {
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));
   m.def("build_seek", &build_seek, nb::arg("data"));
+  nb::class_<PngDecoder>(m, "PngDecoder")
+      .def(nb::init<>())
+      .def("open", &PngDecoder::open, nb::arg("data"))
+      .def("begin", &PngDecoder::begin, nb::arg("box"), nb::arg("pixels"))
+      .def("feed", &PngDecoder::feed, nb::arg("inflated"), nb::arg("out"))
+      .def("trim", &PngDecoder::trim, nb::arg("limit"));
   nb::class_<headrace::Crew>(m, "Crew", "Threads that render requests in the background.")
       .def(nb::new_(&make_crew), nb::arg("threads"));
   nb::class_<Rendering>(m, "Rendering").def("wait", &Rendering::wait);

@@ -58,6 +58,13 @@ struct Kernels {
   void (*interleave)(const Planar& from, uint8_t* out, size_t stride);
   void (*deinterleave)(const uint8_t* in, size_t stride, const Planar& to);
   uint32_t (*update_crc32c)(uint32_t crc, const uint8_t* data, size_t size);
+
+  // The checksum of PNG chunks.
+  uint32_t (*update_crc32)(uint32_t crc, const uint8_t* data, size_t size);
+  // Reverses a filter of PNG, from 0 to 4, for `bytes` of a row whose pixels have `size` bytes.
+  // `above` and `out` have kRowPadding bytes behind them, which may be read and written.
+  void (*unfilter)(int filter, const uint8_t* in, const uint8_t* above, uint8_t* out, size_t bytes,
+                   size_t size);
 };
 
 // The fastest kernels for this CPU.
@@ -67,7 +74,7 @@ const Kernels& kernels();
 void force_portable(bool portable);
 
 // The tables that they choose from: portable kernels run on every CPU of the architecture, fast
-// ones need AVX2, BMI and BMI2 on x86-64, the CRC instructions on aarch64.
+// ones need AVX2, BMI, BMI2 and PCLMULQDQ on x86-64, the CRC instructions on aarch64.
 extern const Kernels kPortableKernels, kFastKernels;
 
 }  // namespace headrace

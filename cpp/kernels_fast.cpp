@@ -16,9 +16,9 @@
 #include <immintrin.h>
 #define HEADRACE_AVX2 1
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,pclmul"))), apply_to = function)
 #else
-#pragma GCC target("avx2,bmi,bmi2")
+#pragma GCC target("avx2,bmi,bmi2,pclmul")
 #endif
 #else
 #define HEADRACE_AVX2 0

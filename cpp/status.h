@@ -7,7 +7,7 @@ namespace headrace {
 
 enum class Status : int32_t {
   ok = 0,
-  unsupported = 1,  // valid, but left to Pillow (CMYK, PNG, incomplete scans, ...)
+  unsupported = 1,  // valid, but left to Pillow (CMYK, WebP, incomplete scans, ...)
   truncated = 2,    // the data end before the image does
   corrupt = 3,      // the data contradict themselves or the JPEG standard
   bad_box = 4,      // the box does not lie inside the image

@@ -201,6 +201,32 @@ void hash_checksums() {
   hash.print("crc32c");
 }
 
+void hash_filters() {
+  Hash hash;
+  for (const size_t size : {1, 2, 3, 4, 6, 8})
+    for (int filter = 0; filter < 5; ++filter)
+      for (size_t pixels = 1; pixels < 80; pixels += 1 + pixels / 9) {
+        const size_t bytes = size * pixels;
+        Input in = draw_bytes(bytes, pixels % 2 == 0);
+        if (pixels % 5 == 0) std::fill(in.begin() + long(bytes / 8), in.end() - 1, uint8_t(0));
+        Input above = draw_bytes(bytes, pixels % 3 == 0), out(bytes + kRowPadding);
+        above.resize(bytes + kRowPadding);
+        kernels().unfilter(filter, in.data(), above.data(), out.data(), bytes, size);
+        hash.add(out.data(), bytes);
+      }
+  hash.print("unfilter");
+}
+
+void hash_chunks() {
+  Hash hash;
+  const Input bytes = draw_bytes(9000);
+  for (size_t size = 0; size < bytes.size() - 8; size += 1 + size / 16) {
+    const uint32_t crc = kernels().update_crc32(uint32_t(size), bytes.data() + size % 8, size);
+    hash.add(&crc, sizeof crc);
+  }
+  hash.print("crc32");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -219,4 +245,6 @@ int main(int argc, char** argv) {
   hash_colors();
   hash_interleaving();
   hash_checksums();
+  hash_filters();
+  hash_chunks();
 }

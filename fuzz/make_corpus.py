@@ -1,4 +1,4 @@
-"""Writes fuzz/corpus: one small JPEG of each kind, framed as fuzz_jpeg.cpp reads it.
+"""Writes fuzz/corpus and fuzz/corpus_png: a small image of each kind, framed as fuzz_jpeg.cpp and fuzz_png.cpp read it.
 
 Usage: .venv/bin/python fuzz/make_corpus.py
 """
@@ -12,9 +12,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
+import numpy as np
+
 from headrace import _core
 from images import encode
 from jpegs import make_multiscan
+from png_files import KINDS, PALETTE, draw_file
 from progressive import draw_coefficients, draw_script, encode_progressive
 
 WHOLE = bytes([0, 0, 255, 255])
@@ -55,6 +58,22 @@ def main() -> None:
         table = _core.build_seek(data)[1][:-4]
         frame = INNER if table or "restart" in name or "steep" in name else WHOLE
         (corpus / name).write_bytes(frame + len(table).to_bytes(2, "little") + table + data)
+    make_png_corpus(HERE / "corpus_png")
+
+
+def make_png_corpus(corpus: Path) -> None:
+    corpus.mkdir(exist_ok=True)
+    rng = np.random.default_rng(0)
+    for number, (color, depth) in enumerate(KINDS):
+        for interlaced in (False, True):
+            size = (5, 80) if (color, depth) == (PALETTE, 8) else (7, 9)
+            file = draw_file(rng, size, color, depth, interlaced)
+            file.before = [each for each in file.before if each[0] != b"iCCP"]
+            png = file.encode()
+            how = bytes([number % 3, 50]) + len(png).to_bytes(2, "little")
+            name = f"{color}-{depth}" + "-adam7" * interlaced
+            frame = INNER if number % 2 else WHOLE
+            (corpus / name).write_bytes(frame + how + png + file.raw())
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@
 #include "../kernels.h"
 #include "bands.h"
 #include "color.h"
+#include "crc32.h"
 #include "crc32c.h"
 #include "entropy.h"
 #include "idct.h"
 #include "interleave.h"
 #include "resize.h"
+#include "unfilter.h"
 #include "upsample.h"
 #include "ycc.h"
 
@@ -34,6 +36,8 @@ const Kernels HEADRACE_KERNELS = {
     make_grey,
     interleave,
     deinterleave,
-    update_crc32c};
+    update_crc32c,
+    update_crc32,
+    unfilter};
 
 }  // namespace headrace

@@ -26,7 +26,8 @@ def is_deep(image: Image.Image) -> bool:
 class ImageHeader(NamedTuple):
     """`kind` is what decides who decodes it: `baseline`, `grey` and `progressive` are JPEGs for the native core;
     `arithmetic`, `lossless`, `12-bit` and `cmyk` are JPEGs for Pillow; every other kind is the name of its
-    format (`png`, `webp`, ...), followed by `-16` if it is grey with 16 bits per pixel."""
+    format (`png`, `webp`, ...), followed by `-16` if it is grey with 16 bits per pixel. The core decodes `png` and
+    `png-16`, and Pillow the other formats."""
 
     kind: str
     height: int

@@ -43,9 +43,12 @@ def check(folder: Path, timeout: float, *command: object) -> None:
     assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-4000:]
 
 
-@pytest.mark.parametrize("seconds", [5, pytest.param(300, marks=pytest.mark.fuzz)])
-def test_damaged_files_never_break_the_decoder(tmp_path: Path, seconds: int) -> None:
-    check(tmp_path, seconds + 60, build("jpeg"), ROOT / "fuzz/corpus", seconds, seconds)
+@pytest.mark.parametrize("seconds", [5, pytest.param(150, marks=pytest.mark.fuzz)])
+@pytest.mark.parametrize(("kind", "corpus"), [("jpeg", "corpus"), ("png", "corpus_png")])
+def test_damaged_files_never_break_the_decoder(
+    tmp_path: Path, kind: str, corpus: str, seconds: int
+) -> None:
+    check(tmp_path, seconds + 60, build(kind), ROOT / "fuzz" / corpus, seconds, seconds)
 
 
 @pytest.mark.parametrize("rounds", [500, pytest.param(60_000, marks=pytest.mark.fuzz)])

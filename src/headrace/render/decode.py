@@ -13,6 +13,7 @@ from headrace import _core
 from headrace.errors import DecodeError
 from headrace.image_header import is_deep
 from headrace.render.options import Depth16
+from headrace.render.png import borrow_reader
 from headrace.render.status import FOR_PILLOW, Status, status_message
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def decode_jpeg(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
     """Return uint8[H, W, 3], as `Image.open(data).convert("RGB")` gives it; EXIF orientation is not applied.
 
-    Baseline and progressive JPEGs are decoded by the core, every other format that Pillow reads by Pillow.
+    Baseline and progressive JPEG and PNG are decoded by the core, every other format that Pillow reads by Pillow.
 
     Args:
         data: The encoded image.
@@ -33,7 +34,10 @@ def decode_jpeg(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
     """
     code, pixels = _core.decode_jpeg(data)
     if code in FOR_PILLOW:
-        code, pixels = decode_with_pillow(data, Status(code), depth16)
+        png = _decode_png(data, depth16)
+        code, pixels = (
+            decode_with_pillow(data, Status(code), depth16) if png is None else (Status.OK, png)
+        )
     if pixels is None:
         raise DecodeError(f"{status_message(code)} ({memoryview(data).nbytes} bytes)")
     return pixels
@@ -46,6 +50,34 @@ def turn_upright(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint
     if orientation in (3, 4, 6, 7):
         pixels = pixels[::-1]
     return np.ascontiguousarray(pixels.swapaxes(0, 1) if orientation >= 5 else pixels)
+
+
+def decode_labels(
+    data: Buffer, box: tuple[int, int, int, int] | None = None
+) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    """Return the labels of a mask with one channel: its levels of grey, or the indices of its palette.
+
+    They are those of `np.asarray(Image.open(data))`: bytes, or uint16[H, W] of images with 16 bits per
+    pixel. An image with one bit per pixel has labels 0 and 1.
+
+    Args:
+        data: The encoded mask.
+        box: (left, top, width, height), inside the mask. Default: all of it. PNG data below it is not inflated.
+
+    Raises:
+        DecodeError: Pillow refuses the data, or the image has more than one channel.
+        ValueError: The box does not lie inside the image.
+    """
+    with borrow_reader() as reader:
+        png = reader.open(data)
+        if png is not None and png.has_labels:
+            where = _check_box(box, png.width, png.height)
+            labels = reader.read(png, where, "labels", keep=True)
+            if labels is not None:
+                return labels
+    labels = _labels_by_pillow(data)
+    left, top, width, height = _check_box(box, labels.shape[1], labels.shape[0])
+    return np.ascontiguousarray(labels[top : top + height, left : left + width])
 
 
 def build_seek(data: Buffer) -> bytes:
@@ -84,6 +116,41 @@ def decode_by_pillow(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint
         if depth16 == "scale" and is_deep(image):
             return _scale_levels16(np.asarray(image))
         return np.asarray(image.convert("RGB"))
+
+
+def _decode_png(data: Buffer, depth16: Depth16) -> NDArray[np.uint8] | None:
+    """Return uint8[H, W, 3]; None if it is not a PNG, or Pillow must decide on it."""
+    with borrow_reader() as reader:
+        png = reader.open(data)
+        if png is None:
+            return None
+        return reader.read(png, (0, 0, png.width, png.height), depth16, keep=True)
+
+
+def _labels_by_pillow(data: Buffer) -> NDArray[Any]:
+    size = memoryview(data).nbytes
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            labels, mode, deep = np.asarray(image), image.mode, is_deep(image)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        # Intentional: see decode_with_pillow.
+        raise DecodeError(f"the mask does not decode: {error} ({size} bytes)") from None
+    if mode not in ("1", "L", "P") and not deep:
+        raise DecodeError(f"the mask has mode {mode}; labels need one channel ({size} bytes)")
+    return labels.astype(np.uint16 if deep else np.uint8)
+
+
+def _check_box(
+    box: tuple[int, int, int, int] | None, width: int, height: int
+) -> tuple[int, int, int, int]:
+    if box is None:
+        return 0, 0, width, height
+    inside = min(box[:2]) >= 0 and min(box[2:]) > 0
+    if not inside or box[0] + box[2] > width or box[1] + box[3] > height:
+        raise ValueError(f"box: {box}; give one inside the image of {width}x{height} pixels")
+    return box
 
 
 def _scale_levels16(levels: NDArray[Any]) -> NDArray[np.uint8]:

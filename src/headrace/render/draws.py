@@ -127,14 +127,19 @@ class Draws:
         """Return the draws of `count` jobs for each one, next to each other."""
         return self if count == 1 else self.take(np.repeat(np.arange(len(self)), count))
 
-    def take(self, rows: Rows) -> Draws:
-        """Return the draws of some of the jobs."""
+    def take(self, rows: Rows, boxes: NDArray[np.int32] | None = None) -> Draws:
+        """Return the draws of some of the jobs, with other boxes if they are given."""
         return Draws(
-            self.boxes[rows],
+            self.boxes[rows] if boxes is None else boxes,
             None if self.viewport is None else self.viewport.take(rows),
             None if self.flips is None else self.flips[rows],
             None if self.color is None else self.color.take(rows),
         )
+
+    def take_cropped(self, row: int) -> Draws:
+        """Return the draws of one job, for an image that consists of its box alone."""
+        rows = slice(row, row + 1)
+        return self.take(rows, self.boxes[rows] * np.array([0, 0, 1, 1], np.int32))
 
 
 def _read_boxes(boxes: ArrayLike) -> NDArray[np.int32]:

@@ -23,6 +23,7 @@ from headrace.render.arena import Arena, Data
 from headrace.render.decode import decode_with_pillow
 from headrace.render.draws import Draws, read_rows
 from headrace.render.options import BYTES, Depth16, Output, Resample, check_depth16, check_resample
+from headrace.render.png import borrow_reader
 from headrace.render.status import FOR_PILLOW, Status
 from headrace.work.cores import count_cores
 
@@ -154,7 +155,7 @@ class RenderRequest:
         return self.target.threads or count_cores()
 
     def _finish(self) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Return the results after Pillow has decoded what the core has not, an image at a time per thread."""
+        """Return the results after PNGs and what Pillow decodes, an image at a time per thread."""
         if self.status.any():
             rows = np.flatnonzero(np.isin(self.status, FOR_PILLOW)).tolist()
             self._render_with_pillow(rows, min(self._threads, len(rows)))
@@ -170,21 +171,48 @@ class RenderRequest:
             self._render_row(row)
 
     def _render_row(self, row: int) -> None:
-        verdict, rows = Status(self.status[row]), slice(row, row + 1)
         data: Any = self.jobs.images[row]
+        if self._render_png(row, data):
+            return
+        verdict, sizes = Status(self.status[row]), self.jobs.sizes
         self.status[row], pixels = decode_with_pillow(data, verdict, self.target.depth16)
-        sizes = self.jobs.sizes
         if pixels is not None and sizes is not None and pixels.shape[:2] != tuple(sizes[row]):
             self.status[row], pixels = Status.OTHER_SIZE, None
         if pixels is not None:
-            turned = self.jobs.orientations
-            jobs = Jobs(
-                [np.ascontiguousarray(pixels)],
-                self.jobs.draws.take(rows),
-                orientations=None if turned is None else turned[rows],
-            )
-            target = replace(self.target, out=self.out[rows], threads=1)
-            self.status[rows] = RenderRequest(jobs, target).render()[1]
+            draws = self.jobs.draws.take(slice(row, row + 1))
+            self._render_pixels(row, np.ascontiguousarray(pixels), draws)
+
+    def _render_png(self, row: int, data: Any) -> bool:
+        """Render a PNG without Pillow. Return False if it is not a PNG, or Pillow must decide on it."""
+        draws, sizes = self.jobs.draws, self.jobs.sizes
+        with borrow_reader() as reader:
+            png = reader.open(data)
+            if png is None:
+                return False
+            box = left, top, width, height = tuple(draws.boxes[row].tolist())
+            turned = self._orientation(row) != 1  # then the box is one of the upright picture
+            if turned:
+                box = left, top, width, height = 0, 0, png.width, png.height
+            fits = min(left, top, width - 1, height - 1) >= 0
+            fits = fits and left + width <= png.width and top + height <= png.height
+            if not fits or (sizes is not None and (png.height, png.width) != tuple(sizes[row])):
+                return False  # an error, unless Pillow has a better reason
+            pixels = reader.read(png, box, self.target.depth16)
+            if pixels is None:
+                return False
+            rest = draws.take(slice(row, row + 1)) if turned else draws.take_cropped(row)
+            self._render_pixels(row, pixels, rest)
+            return True
+
+    def _render_pixels(self, row: int, pixels: NDArray[np.uint8], draws: Draws) -> None:
+        rows = slice(row, row + 1)
+        target = replace(self.target, out=self.out[rows], threads=1)
+        turned = None if self.jobs.orientations is None else self.jobs.orientations[rows]
+        jobs = Jobs([pixels], draws, orientations=turned)
+        self.status[rows] = RenderRequest(jobs, target).render()[1]
+
+    def _orientation(self, row: int) -> int:
+        return 1 if self.jobs.orientations is None else int(self.jobs.orientations[row])
 
 
 class Rendering:

@@ -15,7 +15,7 @@ COLD, WARM = "storage, cold", "storage, warm"
 ENTROPY, DECODE, RENDER = "entropy decode", "whole decode", "render"
 PYTHON, COLLATE, COPY = "user transform", "collate", "copy to device"
 PIPELINE = "pipeline"
-NATIVE_KINDS = frozenset({"baseline", "grey", "progressive"})
+NATIVE_KINDS = frozenset({"baseline", "grey", "png", "png-16", "progressive"})
 """Kinds of images that the native core decodes; Pillow decodes all others."""
 
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
