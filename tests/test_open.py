@@ -92,7 +92,7 @@ def test_a_loader_keeps_its_index_when_the_folder_gets_another(
 
 
 @pytest.mark.parametrize("kind", ["folder", "database"])
-def test_what_is_written_anew_at_the_same_size_is_indexed_anew(tmp_path: Path, kind: str) -> None:
+def test_what_is_rewritten_at_the_same_size_is_indexed_again(tmp_path: Path, kind: str) -> None:
     file = tmp_path / ("in/a/0.jpg" if kind == "folder" else "in.lmdb")
     source = tmp_path / "in" if kind == "folder" else file
     lengths = []
@@ -259,7 +259,7 @@ def test_an_index_is_for_all_users_and_one_that_may_not_be_read_is_skipped(
     assert open_dataset(root, cache).path != first.path
 
 
-def test_a_listing_is_indexed_anew_when_an_image_or_the_listing_changes(tmp_path: Path) -> None:
+def test_a_listing_is_indexed_again_when_an_image_or_the_listing_changes(tmp_path: Path) -> None:
     write_files(tmp_path, {"0.jpg": encode(8, 8), "list.csv": b"path,label\n0.jpg,1\n"})
     listing = tmp_path / "list.csv"
     old = Loader(listing, 1)

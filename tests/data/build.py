@@ -2,7 +2,7 @@
 
 The fixtures hold photos that nobody may license. So every photo is replaced, in place and at the same length,
 by a generated one; the bytes around it stay as the original system wrote them. The hashes in `expected.json`
-follow. The hostile images are generated anew.
+follow. The hostile images are generated again.
 
 Usage: .venv/bin/python tests/data/build.py ../shared
 """

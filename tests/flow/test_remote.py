@@ -192,7 +192,7 @@ def test_a_restarted_sender_counts_from_where_it_went_on(address: str) -> None:
         assert isinstance(sender.join(), TypeError)
 
 
-def test_a_named_sender_of_several_receivers_begins_anew(address: str, tmp_path: Any) -> None:
+def test_a_named_sender_of_several_receivers_begins_again(address: str, tmp_path: Any) -> None:
     other = f"ipc://{tmp_path}/second"
     with receive_first(address) as received:
         sender = Sender(Flow.of(range(5)), address, other, name="reader-1")
