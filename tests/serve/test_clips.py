@@ -495,3 +495,14 @@ def test_python_first_names_a_changed_frame_too(tmp_path: Path) -> None:
     assert [batch.rows.tolist() for batch in loader] == [[0]]
     ((key, reason),) = loader.stats().errors
     assert key == "video001" and reason.startswith("frame 3: its bytes are not those")
+
+
+@both
+def test_clips_decode_without_their_seek_tables(tmp_path: Path, clip: Clip) -> None:
+    samples = [make_video(i, length, (200, 240)) for i, length in enumerate((12, 40, 25, 33))]
+    path = save_videos(tmp_path / "packed", samples)
+    expected = list_batches(load(path, clip, RandomResizedCrop(24)))
+    dataset = open_dataset(path)
+    (tables,) = path.glob("*.seek")
+    tables.unlink()
+    assert are_equal(expected, list_batches(load(dataset, clip, RandomResizedCrop(24))))

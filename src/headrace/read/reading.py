@@ -182,13 +182,15 @@ class SpanReading:
 
     def _read_seeks(self, row: int, start: int, stop: int) -> SeekTables:
         """Return the seek tables of a clip. Small files of them are read once, so that a clip is one request."""
-        path = self._layout.part_of(row).seek
+        part, seek = self._layout.part_of(row), self._layout.columns.seek
+        path, rows = part.seek, slice(part.start, part.stop)
         if path is None or start >= stop:
             return NO_TABLES
         if not self._keeps_seeks:
             return read_seeks(path, start, stop)
         if path not in self._kept:
-            self._kept[path] = read_seeks(path, 0, path.stat().st_size)
+            end = int((seek.offset[rows] + seek.size[rows]).max())
+            self._kept[path] = read_seeks(path, 0, end)
         return self._kept[path]
 
 
