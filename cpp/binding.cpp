@@ -17,6 +17,7 @@
 #include "crc32c.h"
 #include "interleave.h"
 #include "jpeg.h"
+#include "jpeg_recode.h"
 #include "kernels.h"
 #include "png.h"
 #include "read_cached.h"
@@ -129,6 +130,19 @@ nb::tuple build_seek(nb::handle data) {
     status = headrace::build_seek({jpeg.data(), jpeg.size()}, seek);
   }
   return nb::make_tuple(int(status), nb::bytes(seek.data(), seek.size()));
+}
+
+nb::tuple recode_jpeg(nb::handle data) {
+  const Buffer jpeg(data);
+  std::vector<uint8_t> recoded;
+  headrace::Status status;
+  {
+    const WithoutGil without_gil;
+    static thread_local headrace::Recoder recoder;  // keeps its scratch memory
+    status = recoder.recode(jpeg.bytes(), recoded);
+  }
+  if (status != headrace::Status::ok) return nb::make_tuple(int(status), nb::none());
+  return nb::make_tuple(int(status), nb::bytes(recoded.data(), recoded.size()));
 }
 
 // Decodes one PNG after another, and keeps its scratch memory. Python inflates the data between.
@@ -441,6 +455,7 @@ NB_MODULE(_core, m) {
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));
   m.def("build_seek", &build_seek, nb::arg("data"));
+  m.def("recode_jpeg", &recode_jpeg, nb::arg("data"));
   nb::class_<PngDecoder>(m, "PngDecoder")
       .def(nb::init<>())
       .def("open", &PngDecoder::open, nb::arg("data"))

@@ -140,6 +140,7 @@ Status JpegDecoder::decode_scans(Box box, Region region, const Planar& out) {
       break;
     }
     status = parser_.next_scan(jpeg_, scan_.end(), headers_);
+    if (headers_.ended) status = Status::corrupt;
   }
   planes_.trim(kKeptPlanes);
   return status;
@@ -192,6 +193,7 @@ Status JpegDecoder::decode(Box box, Bytes seek_bytes, const Planar& out) {
 Status JpegDecoder::open(Bytes jpeg) {
   jpeg_ = jpeg;
   opened_ = parser_.open(jpeg_, headers_);
+  if (headers_.arithmetic) opened_ = Status::unsupported;
   return opened_;
 }
 
@@ -200,6 +202,7 @@ Status build_seek(Bytes jpeg, std::vector<uint8_t>& seek) {
   HeaderParser parser;
   Headers headers;
   Status status = parser.open(jpeg, headers);
+  if (headers.arithmetic) return Status::unsupported;
   if (status != Status::ok) return status;
   if (!can_seek(headers) || too_small_to_seek(jpeg, headers)) return Status::ok;
   static thread_local ScanDecoder scan;  // keeps its tables and scratch memory

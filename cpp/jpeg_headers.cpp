@@ -1,7 +1,8 @@
 #include "jpeg_headers.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "jpeg_markers.h"
 
 namespace headrace {
 
@@ -14,12 +15,6 @@ namespace {
 
 constexpr int64_t kMaxPixels = 178956970;  // beyond it Pillow warns of a decompression bomb
 constexpr int32_t kMaxSide = 65500;        // libjpeg-turbo's JPEG_MAX_DIMENSION
-
-constexpr uint8_t SOF0 = 0xC0, SOF1 = 0xC1, SOF2 = 0xC2, DHT = 0xC4, SOI = 0xD8, EOI = 0xD9,
-                  SOS = 0xDA, DQT = 0xDB, DRI = 0xDD, APP0 = 0xE0, APP2 = 0xE2, APP14 = 0xEE,
-                  APP15 = 0xEF, COM = 0xFE;
-
-int read_u16(const uint8_t* data) { return data[0] << 8 | data[1]; }
 
 Status read_huffman(Bytes segment, Headers& headers) {
   size_t at = 0;
@@ -42,9 +37,20 @@ Status read_huffman(Bytes segment, Headers& headers) {
   return Status::ok;
 }
 
-bool begins_with(Bytes segment, const char* name) {
-  const size_t length = std::strlen(name);
-  return segment.size >= length && std::memcmp(segment.data, name, length) == 0;
+Status read_conditioning(Bytes segment, Headers& headers) {
+  if (segment.size % 2 != 0) return Status::corrupt;
+  for (size_t at = 0; at < segment.size; at += 2) {
+    const uint8_t slot = segment.data[at], value = segment.data[at + 1];
+    if (slot > 31 || (slot < 16 && (value & 15) > value >> 4)) return Status::corrupt;
+    Conditioning& conditioning = headers.conditioning[slot & 15];
+    if (slot < 16) {
+      conditioning.dc_low = value & 15;
+      conditioning.dc_high = value >> 4;
+    } else {
+      conditioning.ac_low = value;
+    }
+  }
+  return Status::ok;
 }
 
 // libjpeg-turbo too refuses to upsample by a fraction.
@@ -96,7 +102,7 @@ Status HeaderParser::read_segments(Headers& headers) {
     const uint8_t marker = jpeg_.data[position_ + 1];
     position_ += marker == 0xFF ? 1 : 2;
     if (marker == 0xFF) continue;  // a fill byte
-    if (marker == EOI && headers.progressive && headers.scan.count > 0) {
+    if (marker == EOI && headers.scan.count > 0) {
       headers.ended = true;
       return Status::ok;
     }
@@ -113,15 +119,21 @@ Status HeaderParser::read_segments(Headers& headers) {
 }
 
 Status HeaderParser::read_segment(uint8_t marker, Bytes segment, Headers& headers) {
+  if (is_application(marker)) headers.late_segments |= headers.scan.count > 0;
   switch (marker) {
     case DHT:
       return read_huffman(segment, headers);
+    case DAC:
+      return read_conditioning(segment, headers);
     case DQT:
       return read_quant(segment);
     case SOF0:
     case SOF1:
     case SOF2:
-      headers.progressive = marker == SOF2;
+    case SOF9:
+    case SOF10:
+      headers.progressive = marker == SOF2 || marker == SOF10;
+      headers.arithmetic = marker == SOF9 || marker == SOF10;
       return read_frame(segment, headers);
     case SOS:
       return read_scan(segment, headers);
@@ -147,8 +159,8 @@ Status HeaderParser::read_segment(uint8_t marker, Bytes segment, Headers& header
       }
       return Status::ok;
   }
-  if ((marker >= APP0 && marker <= APP15) || marker == COM) return Status::ok;
-  return Status::unsupported;  // other frame types, arithmetic coding, DNL, hierarchical
+  if (is_application(marker)) return Status::ok;
+  return Status::unsupported;  // other frame types, DNL, hierarchical
 }
 
 Status HeaderParser::read_quant(Bytes segment) {
@@ -259,6 +271,7 @@ Status HeaderParser::read_progression(const uint8_t* bytes, const Headers& heade
 
 // Motion-JPEG frames omit the tables and mean the standard ones, which Pillow knows.
 bool HeaderParser::tables_defined(const Headers& headers, const Scan& scan) const {
+  if (headers.arithmetic) return true;
   const bool dc = !headers.progressive || (scan.first == 0 && scan.low_before == 0);
   const bool ac = !headers.progressive || scan.first > 0;
   for (int i = 0; i < scan.count; ++i) {
@@ -271,8 +284,10 @@ bool HeaderParser::tables_defined(const Headers& headers, const Scan& scan) cons
 
 // Returns true if a scan has more blocks than the rest of the file has bits for. A block has at
 // least two: one for its DC code, one for its end. In a progressive file each block of each
-// component has at least one DC code, but none of AC scans needs a bit.
+// component has at least one DC code, but none of AC scans needs a bit. Arithmetic coding knows no
+// least.
 bool HeaderParser::claims_too_much(const Headers& headers, const Scan& scan, int blocks) const {
+  if (headers.arithmetic) return false;
   const auto bytes = int64_t(jpeg_.size - position_);
   if (!headers.progressive) return int64_t(scan.mcu_cols) * scan.mcu_rows * blocks > bytes * 4;
   if (headers.scan.count > 0) return false;  // checked at the first scan

@@ -31,6 +31,12 @@ struct HuffmanSpec {
   }
 };
 
+// How earlier coefficients select the statistics of arithmetic coding: bounds of small DC
+// differences, and the last low AC coefficient (L, U and Kx of T.81, F.1.4.4).
+struct Conditioning {
+  uint8_t dc_low = 0, dc_high = 1, ac_low = 5;
+};
+
 struct Component {
   uint8_t id = 0, h = 1, v = 1, quant_slot = 0;
   bool scanned = false;
@@ -62,23 +68,27 @@ struct Headers {
   int32_t mcu_cols = 0, mcu_rows = 0;  // of an interleaved scan
   int32_t restart_interval = 0;        // in MCUs, 0 for none
   bool progressive = false;
-  bool ended = false;  // EOI was read instead of a further scan of a progressive file
+  bool arithmetic = false;     // instead of Huffman codes
+  bool ended = false;          // EOI was read instead of a further scan
+  bool late_segments = false;  // there are APPn or COM segments behind the first scan
   ColorSpace color = ColorSpace::grey;
   std::array<Component, kMaxComponents> components;
   std::array<HuffmanSpec, 4> dc, ac;
+  std::array<Conditioning, 16> conditioning;
   Scan scan;
 
   // True if `scan` is all there is: then MCU rows are complete, one after the other.
-  bool single_scan() const { return scan.count == component_count && !progressive; }
+  bool single_scan() const { return scan.count == component_count && !progressive && !arithmetic; }
 };
 
 class HeaderParser {
  public:
   // Reads from SOI to the first SOS.
   Status open(Bytes jpeg, Headers& headers);
-  // Reads from `position`, where a scan has ended, to the next SOS; of progressive files, or to
-  // EOI.
+  // Reads from `position`, where a scan has ended, to the next SOS or to EOI.
   Status next_scan(Bytes jpeg, size_t position, Headers& headers);
+  // Where it stands: behind SOS or EOI.
+  size_t position() const { return position_; }
 
  private:
   Status read_segments(Headers& headers);

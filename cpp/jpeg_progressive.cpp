@@ -15,11 +15,11 @@ constexpr size_t kKeptBytes = 64 << 20;
 
 Status ProgressiveDecoder::reserve(const Headers& headers, Region region) {
   region_ = region;
+  progression_.begin();
   size_t blocks = 0, masks = 0;
   for (int c = 0; c < headers.component_count; ++c) {
     const Component& component = headers.components[c];
     Plane& plane = planes_[c];
-    plane.low.fill(-1);
     plane.left = region.left * component.h;
     plane.top = region.top * component.v;
     plane.columns = (region.right - region.left) * component.h;
@@ -50,6 +50,10 @@ int16_t* ProgressiveDecoder::row(int c, int32_t block_row) const {
   return plane.coefficients + size_t(block_row - plane.top) * size_t(plane.columns) * kBlockSize;
 }
 
+BlockPlane ProgressiveDecoder::blocks(int c) const {
+  return {planes_[c].coefficients, planes_[c].columns, planes_[c].rows};
+}
+
 void ProgressiveDecoder::clear() {
   if (used_ > 0) std::memset(coefficients_.data(), 0, used_ * sizeof(int16_t));
 }
@@ -59,27 +63,6 @@ void ProgressiveDecoder::trim() {
   coefficients_.trim(kKeptBytes);
   nonzero_.trim(kKeptBytes);
   stream_.trim();
-}
-
-// libjpeg-turbo decodes scans that repeat known bits or leave some out, and warns of most.
-Status ProgressiveDecoder::note_progress(const Scan& scan) {
-  for (int i = 0; i < scan.count; ++i) {
-    auto& low = planes_[scan.components[i].component].low;
-    const int expected = scan.low_before == 0 ? -1 : scan.low_before;
-    if (scan.first > 0 && low[0] < 0) return Status::unsupported;
-    for (int k = scan.first; k <= scan.last; ++k) {
-      if (low[k] != expected) return Status::unsupported;
-      low[k] = int8_t(scan.low);
-    }
-  }
-  return Status::ok;
-}
-
-bool ProgressiveDecoder::is_complete(const Headers& headers) const {
-  return std::all_of(planes_.begin(), planes_.begin() + headers.component_count,
-                     [](const Plane& plane) {
-                       return std::count(plane.low.begin(), plane.low.end(), 0) == kBlockSize;
-                     });
 }
 
 void ProgressiveDecoder::add_parts(const Headers& headers) {
@@ -236,11 +219,12 @@ Status ProgressiveDecoder::decode(Bytes jpeg, HeaderParser& parser, Headers& hea
                                   Region region) {
   Status status = reserve(headers, region);
   while (status == Status::ok && !headers.ended) {
-    status = note_progress(headers.scan);
+    status = progression_.add(headers.scan);
     if (status == Status::ok) status = decode_scan(jpeg, headers);
     if (status == Status::ok) status = parser.next_scan(jpeg, stream_.end(), headers);
   }
-  if (status == Status::ok && !is_complete(headers)) return Status::unsupported;
+  if (status == Status::ok && !progression_.is_complete(headers.component_count))
+    return Status::unsupported;
   return status;
 }
 

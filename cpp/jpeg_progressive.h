@@ -6,8 +6,10 @@
 
 #include "buffer.h"
 #include "jpeg_bands.h"
+#include "jpeg_blocks.h"
 #include "jpeg_headers.h"
 #include "jpeg_planes.h"
+#include "jpeg_progression.h"
 #include "jpeg_stream.h"
 
 namespace headrace {
@@ -15,9 +17,7 @@ namespace headrace {
 // Reads every scan down to the last row of the region. Keeps coefficients inside the region only;
 // of the blocks beside and above it, which coefficients are not zero.
 //
-// Decodes complete files only: each coefficient of each component arrives once, bit after bit, down
-// to the last. Others are unsupported, because libjpeg-turbo smooths the blocks of incomplete files
-// and has rules of its own for bits that come twice. So are regions with more than kMaxBytes of
+// Incomplete files are unsupported (see Progression), and regions with more than kMaxBytes of
 // coefficients.
 class ProgressiveDecoder {
  public:
@@ -30,26 +30,25 @@ class ProgressiveDecoder {
   // cleared before the next image.
   int16_t* row(int c, int32_t block_row) const;
   int32_t columns(int c) const { return planes_[c].columns; }
+  // After decoding the whole image: all blocks of a component.
+  BlockPlane blocks(int c) const;
   // Clears all blocks.
   void clear();
   // Frees the memory of a giant.
   void trim();
 
  private:
-  struct Plane {                         // of one component
-    std::array<int8_t, kBlockSize> low;  // bits of each coefficient that are missing; -1: all
-    int32_t left, top, columns, rows;    // of the region, in blocks; those of padding too
-    int32_t all_columns;                 // without padding
-    int16_t* coefficients;               // [rows][columns][64]
-    uint64_t* nonzero;                   // [top + rows][all_columns], see BandBlocks
+  struct Plane {                       // of one component
+    int32_t left, top, columns, rows;  // of the region, in blocks; those of padding too
+    int32_t all_columns;               // without padding
+    int16_t* coefficients;             // [rows][columns][64]
+    uint64_t* nonzero;                 // [top + rows][all_columns], see BandBlocks
   };
   struct Part {  // a component's blocks in each MCU of a scan: h x v, from block `first` on
     int component, h, v, first;
   };
 
   Status reserve(const Headers& headers, Region region);
-  Status note_progress(const Scan& scan);
-  bool is_complete(const Headers& headers) const;
   Status decode_scan(Bytes jpeg, const Headers& headers);
   Status decode_dc_scan(const Headers& headers);
   Status decode_band_scan(const Headers& headers);
@@ -62,6 +61,7 @@ class ProgressiveDecoder {
   Status decode_mcus(int32_t count, Decode decode);
 
   Region region_{};
+  Progression progression_;
   std::array<Plane, kMaxComponents> planes_{};
   Buffer<int16_t> coefficients_;
   Buffer<uint64_t> nonzero_;

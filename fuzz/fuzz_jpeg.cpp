@@ -1,6 +1,6 @@
 // Decodes arbitrary bytes: nothing may be read or written out of bounds. A seek table that
 // build_seek() made, decoding once more and decoding the whole picture must never change a pixel of
-// the box. Input: 4 bytes for the box, 2 for the length of the
+// the box. Neither must recoding. Input: 4 bytes for the box, 2 for the length of the
 // seek table (without its checksum, which is put right, so that the entries are reached), the
 // table, the JPEG.
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "../cpp/interleave.h"
 #include "../cpp/jpeg.h"
 #include "../cpp/jpeg_headers.h"
+#include "../cpp/jpeg_recode.h"
 #include "../cpp/kernels.h"
 
 using headrace::Box;
@@ -76,6 +77,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   headrace::JpegDecoder probe;
   std::vector<uint8_t> built;
   const Status build_status = headrace::build_seek(jpeg, built);
+  static headrace::Recoder recoder;
+  std::vector<uint8_t> recoded;
+  const Status recode_status = recoder.recode(jpeg, recoded);
+  if (recode_status == Status::ok) {  // again: nothing is left of the first time
+    std::vector<uint8_t> again;
+    check(recoder.recode(jpeg, again) == Status::ok && again == recoded);
+  }
   if (probe.open(jpeg) != Status::ok) return 0;
   if (int64_t(probe.width()) * probe.height() > kMaxPixels) return 0;
   const int32_t left = scale(data[0], probe.width()), top = scale(data[1], probe.height());
@@ -98,6 +106,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Status whole_status = decode(jpeg, whole, {}, other);
   if (status == Status::ok && whole_status == Status::ok)
     check(plain == crop(other, probe.width(), box));
+  if (recode_status == Status::ok) {
+    check(whole_status == Status::ok);
+    std::vector<uint8_t> rewritten;
+    check(decode({recoded.data(), recoded.size()}, whole, {}, rewritten) == Status::ok);
+    check(rewritten == other);
+  }
   decode(jpeg, box, sign(table, jpeg), other);
   check(decode(jpeg, box, {}, other) == status);  // nothing is left of what failed meanwhile
   check(status != Status::ok || plain == other);

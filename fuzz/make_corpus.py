@@ -1,11 +1,12 @@
 """Writes fuzz/corpus and fuzz/corpus_png: a small image of each kind, framed as fuzz_jpeg.cpp and fuzz_png.cpp read it.
 
-Usage: .venv/bin/python fuzz/make_corpus.py
+Usage: .venv/bin/python fuzz/make_corpus.py   (needs jpegtran)
 """
 
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def make_progressive(
     return encode_progressive(draw_coefficients(19, 37, sampling, seed), script, **options)
 
 
+def make_arithmetic(data: bytes, *options: str) -> bytes:
+    command = ["jpegtran", "-arithmetic", *options]
+    return subprocess.run(command, input=data, capture_output=True, check=True).stdout
+
+
 PICTURES = {
     "444": encode(17, 25, subsampling="4:4:4"),
     "422": encode(17, 25, subsampling="4:2:2"),
@@ -47,6 +53,8 @@ PICTURES = {
     "progressive-steep": make_progressive(3, [(1, 1)] * 3, True, steep=True),
     "440-scans": make_multiscan(19, 21, [(1, 2), (1, 1), (1, 1)]),
     "411-scans": make_multiscan(19, 37, [(4, 1), (1, 1), (1, 1)], restart=2),
+    "arithmetic": make_arithmetic(encode(33, 40, subsampling="4:2:0", quality=95)),
+    "arithmetic-progressive": make_arithmetic(encode(20, 30), "-progressive", "-restart", "2B"),
     "seek": encode(64, 160, quality=98, subsampling="4:4:4"),
 }
 
