@@ -13,6 +13,8 @@ from PIL import Image, UnidentifiedImageError
 from headrace.errors import SourceError
 
 _DEEP = "-16"
+RECODABLE = frozenset({"arithmetic", "non-interleaved", "progressive"})
+"""Kinds of JPEGs that can be rewritten as baseline without loss."""
 
 
 def is_deep(image: Image.Image) -> bool:
@@ -24,8 +26,8 @@ def is_deep(image: Image.Image) -> bool:
 
 
 class ImageHeader(NamedTuple):
-    """`kind` is what decides who decodes it: `baseline`, `grey` and `progressive` are JPEGs for the native core;
-    `arithmetic`, `lossless`, `12-bit` and `cmyk` are JPEGs for Pillow; every other kind is the name of its
+    """`kind` is what decides who decodes it: `baseline`, `grey`, `non-interleaved` (baseline, with several scans) and
+    `progressive` are JPEGs for the native core; `arithmetic`, `lossless`, `12-bit` and `cmyk` are JPEGs for Pillow; every other kind is the name of its
     format (`png`, `webp`, ...), followed by `-16` if it is grey with 16 bits per pixel. The core decodes `png` and
     `png-16`, and Pillow the other formats."""
 
@@ -115,7 +117,8 @@ def _read_jpeg_header(data: bytes) -> ImageHeader:
         elif marker in _STANDALONE or marker == 0x00:
             position += 2
         elif 0xC0 <= marker <= 0xCF and marker not in _NOT_FRAMES:
-            return _read_frame(marker, data[position + 4 : position + 10])
+            header = _read_frame(marker, data[position + 4 : position + 10])
+            return _look_at_scans(header, data, position)
         elif marker in (0xD9, 0xDA):
             raise SourceError("not a readable JPEG: its data begins before its frame header")
         else:
@@ -131,6 +134,21 @@ def _read_frame(marker: int, frame: bytes) -> ImageHeader:
     if not height or not width or not components:
         raise SourceError(f"not a readable JPEG: {width}×{height} with {components} components")
     return ImageHeader(_jpeg_kind(marker, precision, components), height, width)
+
+
+def _look_at_scans(header: ImageHeader, data: bytes, frame: int) -> ImageHeader:
+    """Return the header with the kind `non-interleaved` if the first scan lacks a component of a baseline frame."""
+    if header.kind != "baseline":
+        return header
+    position = frame
+    while position + 5 <= len(data) and data[position] == 0xFF:
+        marker = data[position + 1]
+        if marker == 0xDA:
+            fewer = data[position + 4] < 3
+            return header._replace(kind="non-interleaved") if fewer else header
+        size = 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+        position += 1 if marker == 0xFF else size
+    return header
 
 
 def _jpeg_kind(marker: int, precision: int, components: int) -> str:

@@ -67,7 +67,8 @@ class Sample(Mapping[str, bytes]):
     `suffixes` keeps the spelling of a field's suffix in its source where that differs
     (`{"jpg": "JPEG"}`), so that unpacking gives the file its own name back. `frames` has the size
     in bytes of every frame of each video field, `fps` its frames per second if that is known, and
-    `times` the seconds from the first frame to each frame, if the rate varies.
+    `times` the seconds from the first frame to each frame, if the rate varies. `recoded` has the
+    kind that an image had before it was recoded (see `headrace.pack.recode_images`).
     """
 
     key: str
@@ -78,6 +79,7 @@ class Sample(Mapping[str, bytes]):
     frames: Mapping[str, Sequence[int]] = field(default_factory=dict)
     fps: Mapping[str, float] = field(default_factory=dict)
     times: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    recoded: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> bytes:
         try:

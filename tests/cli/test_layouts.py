@@ -99,6 +99,7 @@ def test_index_then_export_goes_from_lmdb_to_a_folder(shared: Path, tmp_path: Pa
         "path": str(tmp_path / "out"),
         "to": "folder",
         "samples": 74,
+        "recoded": {},
     }
     assert len(list((tmp_path / "out").rglob("*.jpg"))) == 74
 

@@ -53,6 +53,7 @@ def test_the_rows_of_an_index_are_golden(packed: Path) -> None:
         "jpg.kind": ["grey", "grey"],
         "jpg.seek": [0, 0],
         "jpg.orientation": [1, 1],
+        "jpg.recoded": [None, None],
     }
     assert headrace.open_dataset(packed).index.to_pydict() == columns
 

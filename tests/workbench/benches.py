@@ -34,8 +34,8 @@ DATA = Data(
     megapixels=(0.1, 0.2, 0.4),
     kilobytes=(80.0, 110.0, 140.0),
     decode_ms=(1.0, 1.5, 2.0),
-    native_ms=0.5,
-    slow_path_ms=0.0,
+    kind_ms={"baseline": 0.5},
+    recoded_ms=None,
     window=None,
     mixing=1.0,
 )

@@ -16,6 +16,7 @@ from headrace import DecodeError, SourceError, index_dataset, pack_dataset
 from headrace.read.run_layout import Layout
 from headrace.transforms import Normalize, OnArray, RandomResizedCrop
 from headrace.workbench.bench import results
+from headrace.workbench.bench.bench_table import list_kinds
 from headrace.workbench.bench.dataset_advice import diagnose
 from headrace.workbench.bench.dataset_bottleneck import Cause
 from headrace.workbench.bench.dataset_sample import DatasetSample
@@ -128,10 +129,26 @@ def test_too_few_threads_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch
 def test_images_for_pillow_are_found(tmp_path: Path) -> None:
     bench = run_bench(make_photos(tmp_path / "mixed", 32, slow=16), Options(**QUICK))
     assert bench.data.kinds == {"cmyk": 16, "baseline": 16}
-    assert bench.data.slow_path_ms > 1.5 * bench.data.native_ms
+    assert bench.data.kind_ms["cmyk"] > 1.5 * bench.data.kind_ms["baseline"]
     found = diagnose(bench, needing_more_than(bench))
     assert found.cause is Cause.SLOW_PATH
     assert any("50% of the images (16 cmyk)" in f.says for f in found.findings)
+
+
+def test_progressive_files_are_found_and_their_gain_is_measured(tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    for i in range(32):
+        path = folder / "photos" / f"{i}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(300, 400, seed=i, quality=92, progressive=i % 2 == 0))
+    bench = run_bench(folder, Options(**QUICK))
+    assert list(bench.data.kind_ms) == ["baseline", "progressive"]
+    assert bench.data.recoded_ms is not None and (bench.data.recoding_gain or 0) > 1.1
+    assert any("50% of the files are progressive" in f.says for f in diagnose(bench, None).findings)
+    assert [row[:2] for row in list_kinds(bench.data)] == [
+        ["baseline", "16"],
+        ["progressive", "16"],
+    ]
 
 
 def test_a_slow_training_step_leaves_headroom(folder: Path) -> None:

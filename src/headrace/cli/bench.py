@@ -12,7 +12,14 @@ from headrace.cli.bench_report import check_report, finish_bench
 from headrace.cli.print_table import print_table
 from headrace.cli.progress_bar import open_bar
 from headrace.cli.terminal import AsJson, print_json
-from headrace.workbench.bench.bench_table import COLUMNS, describe_bench, format_stage, list_notes
+from headrace.workbench.bench.bench_table import (
+    COLUMNS,
+    KIND_COLUMNS,
+    describe_bench,
+    format_stage,
+    list_kinds,
+    list_notes,
+)
 from headrace.workbench.bench.measure_options import Options
 from headrace.workbench.bench.results import Bench
 from headrace.workbench.bench.run_bench import run_bench
@@ -61,9 +68,10 @@ def bench(
 
 
 def print_bench(bench: Bench) -> None:
-    """Print the setting, a row per stage, and notes."""
+    """Print the setting, a row per stage, a row per kind of image, and notes."""
     print(describe_bench(bench))
     print_table([[stage.name, *format_stage(stage)] for stage in bench.stages], COLUMNS)
+    print_table(list_kinds(bench.data), KIND_COLUMNS)
     for note in list_notes(bench):
         print(note)
 

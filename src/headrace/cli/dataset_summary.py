@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from headrace.cli.describe_videos import describe_videos, format_videos
 from headrace.cli.print_table import print_table
+from headrace.cli.recoding import describe_recoding
 from headrace.cli.terminal import format_size, print_json, warn_of_depth
 from headrace.image_header import describe_turned
 from headrace.read.dataset import Dataset
@@ -34,6 +36,7 @@ def describe_dataset(dataset: Dataset) -> dict[str, Any]:
         "classes": None if manifest.classes is None else list(manifest.classes),
         "kinds": dict(manifest.kinds),
         "turned": count_turned(dataset.index),
+        "recoded": count_recoded(dataset.index),
         **describe_videos(dataset.index),
     }
 
@@ -42,6 +45,23 @@ def count_turned(index: pa.Table) -> int:
     """Return how many images are stored turned or mirrored."""
     fields = filter(is_image_field, field_names(index.schema))
     return sum(int(pc.sum(pc.greater(index[f"{n}.orientation"], 1)).as_py() or 0) for n in fields)
+
+
+def count_recoded(index: pa.Table) -> dict[str, int]:
+    """Return how many images were recoded when they were packed, by the kind that they had."""
+    found: Counter[str] = Counter()
+    for name in filter(is_image_field, field_names(index.schema)):
+        for entry in pc.value_counts(index[f"{name}.recoded"].cast(pa.string())).to_pylist():
+            found[entry["values"]] += entry["counts"]
+    return {kind: count for kind, count in sorted(found.items(), key=str) if kind is not None}
+
+
+def describe_recoded(recoded: Mapping[str, int]) -> str | None:
+    """Say which images were recoded, in a sentence for users; None if there are none."""
+    if not recoded:
+        return None
+    listed = " and ".join(f"{count:,} {kind}" for kind, count in recoded.items())
+    return f"{listed} JPEGs were rewritten as baseline when packed: the same pixels, not the same bytes"
 
 
 def name_types(schema: pa.Schema, names: Iterable[str]) -> dict[str, str]:
@@ -94,6 +114,8 @@ def print_summary(
         ("videos", format_videos(content.get("videos"))),
         (kinds, ", ".join(f"{count} {kind}" for kind, count in content["kinds"].items())),
         ("turned", describe_turned(content.get("turned", 0)) or ""),
+        ("recoded", describe_recoded(content.get("recoded", {})) or ""),
+        ("to recode", describe_recoding(content.get("recoding")) or ""),
         ("ignored", _list_some(content.get("ignored", ()), _NAMES)),
         *more,
     ]

@@ -14,10 +14,12 @@ from headrace.cli.dataset_summary import (
 )
 from headrace.cli.describe_videos import describe_video_files
 from headrace.cli.open_path import SourceView, open_samples
+from headrace.cli.recoding import find_recoding, measure_recodable
 from headrace.cli.source_options import AnyPath, LayoutOption
 from headrace.cli.terminal import AsJson
 from headrace.errors import SourceError
 from headrace.formats.video_files import VideoFiles
+from headrace.image_header import RECODABLE
 from headrace.pack.describe_images import describe_sample
 from headrace.store.index_schema import DAMAGED
 
@@ -31,6 +33,7 @@ def info(path: AnyPath, layout: LayoutOption = None, as_json: AsJson = False) ->
         content, classes = _describe_source(samples), format_classes(samples.classes)
     else:
         content, classes = describe_dataset(samples), describe_classes(samples)
+        content["recoding"] = find_recoding(samples)
     print_summary(path, content, classes, as_json)
 
 
@@ -41,6 +44,7 @@ def _describe_source(view: SourceView) -> dict[str, Any]:
         return _describe_video_files(view, view.source, rows)
     fields: set[str] = set()
     kinds: Counter[str] = Counter()
+    recodable: list[bytes] = []
     for row in rows:
         try:
             sample, images = describe_sample(view[row])
@@ -49,7 +53,9 @@ def _describe_source(view: SourceView) -> dict[str, Any]:
             continue
         fields |= set(sample)
         kinds.update(note.header.kind for note in images.values())
-    return _describe_view(view, sorted(fields), kinds, rows)
+        recodable += [sample[n] for n, note in images.items() if note.header.kind in RECODABLE]
+    content = _describe_view(view, sorted(fields), kinds, rows)
+    return {**content, "recoding": measure_recodable(kinds, recodable)}
 
 
 def _describe_video_files(view: SourceView, source: VideoFiles, rows: list[int]) -> dict[str, Any]:

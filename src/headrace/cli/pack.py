@@ -111,6 +111,13 @@ def pack(
         Channels | None,
         typer.Option(help="Channel order of the arrays that --encode encodes. Default: bgr."),
     ] = None,
+    recode: Annotated[
+        bool,
+        typer.Option(
+            "--recode",
+            help="Rewrite progressive, arithmetic and non-interleaved JPEGs as baseline: same pixels, faster.",
+        ),
+    ] = False,
     classes: Annotated[
         Path | None,
         typer.Option(
@@ -151,6 +158,7 @@ def pack(
             seed=seed,
             shrink=shrink,
             encode=encoding,
+            recode=recode,
             classes=read_classes(classes) if classes else None,
             on_error=on_error.value,
             workers=workers,

@@ -13,7 +13,7 @@ from headrace.image_header import blame_image, read_header, read_orientation
 from headrace.sample import Sample, is_image_field, is_video_field
 from headrace.store.index_schema import Described, ImageNote, VideoNote
 
-_NATIVE = frozenset({"baseline", "grey", "progressive"})
+_NATIVE = frozenset({"baseline", "grey", "non-interleaved", "progressive"})
 
 
 def describe_sample(sample: Sample, *, keep_damaged: bool = False) -> Described:
@@ -27,7 +27,7 @@ def describe_sample(sample: Sample, *, keep_damaged: bool = False) -> Described:
     for name, data in sample.items():
         with suppress(SourceError) if keep_damaged else nullcontext():
             if is_image_field(name):
-                images[name] = describe_image(data)
+                images[name] = describe_image(data)._replace(recoded=sample.recoded.get(name))
             elif is_video_field(name):
                 images[name] = describe_video(sample, name)
     return Described(sample, images)

@@ -21,7 +21,7 @@ from headrace.pack.shard_plan import DEFAULT_SHARD_SIZE
 from headrace.pack.shrink_images import Shrink
 from headrace.work.seeding import check_seed
 
-_OPTIONAL = ("encode", "classes", "max_file_size")
+_OPTIONAL = ("encode", "classes", "max_file_size", "recode")
 """Options that a recipe has only if they are used."""
 
 
@@ -37,6 +37,7 @@ class PackOptions:
     encode: Encode | None = None
     classes: tuple[str, ...] | None = None
     max_file_size: int | None = None
+    recode: bool | None = None
 
     def __post_init__(self) -> None:
         keep_integers(self, "shard_size", "seed")

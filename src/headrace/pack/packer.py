@@ -30,6 +30,7 @@ from headrace.pack.encode_arrays import Encode, encode_sample
 from headrace.pack.encode_frames import encode_frames
 from headrace.pack.pack_options import PackOptions, describe_pack, digest_shard
 from headrace.pack.packed_source import open_packed
+from headrace.pack.recode_images import recode_sample
 from headrace.pack.refusal import refuse_pack
 from headrace.pack.shard_plan import DEFAULT_SHARD_SIZE, cut_shards, order_rows
 from headrace.pack.shrink_images import Shrink, shrink_sample
@@ -78,6 +79,7 @@ def pack_dataset(
     seed: int = 0,
     shrink: Shrink | None = None,
     encode: Encode | None = None,
+    recode: bool = False,
     fps: float | None = None,
     quality: int | None = None,
     classes: Sequence[str] | None = None,
@@ -103,6 +105,8 @@ def pack_dataset(
         shrink: Resize images, and the frames of video files. Default: keep their size; images keep their bytes.
         encode: Encode raw pixel arrays as images. Default: store them as `.npy`. Frames that are PNG or WebP files need
             `Encode("jpg")`.
+        recode: Rewrite progressive, arithmetic and non-interleaved JPEGs as baseline JPEGs, without loss: the same
+            pixels and markers in other bytes, which are rendered several times as fast.
         fps: Frames per second that video files are resampled to. Default: keep every frame.
         quality: JPEG quality of the frames of video files. Default: 90, or the quality of `shrink`.
         classes: Class names that define the labels, e.g. those of the training set for a validation set.
@@ -121,7 +125,9 @@ def pack_dataset(
     names = None if classes is None else tuple(classes)
     size = read_integer("max_file_size", max_file_size)
     limit = None if size == DEFAULT_MAX_FILE_SIZE else size
-    options = PackOptions(shard_size, order, seed, shrink, on_error, encode, names, limit)
+    options = PackOptions(
+        shard_size, order, seed, shrink, on_error, encode, names, limit, recode or None
+    )
     if workers is not None:
         check_count("workers", workers, 1)
     if isinstance(source, (str, os.PathLike)):
@@ -284,6 +290,8 @@ class _Job:
         sample = encode_frames(sample, self.options.encode)
         if self.options.shrink is not None:
             sample = shrink_sample(sample, self.options.shrink)
+        if self.options.recode:
+            sample = recode_sample(sample)
         return check_pixels(describe_sample(check_names(sample)))
 
     def name(self, row: int) -> str:

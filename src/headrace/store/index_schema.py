@@ -6,6 +6,7 @@ Columns, in this order:
   <field>.height .width .kind   int32, int32, dictionary: of images, and of a video's first frame
   <field>.seek                  int32: bytes of an image's table in the seek file, 0 for none
   <field>.orientation           uint8: of an image, 1 to 8, as EXIF has it; 1 is upright
+  <field>.recoded               dictionary: kind of an image before it was recoded; null if it was not
   <field>.frames                list of int32: sizes of a video's frames, which follow one another
   <field>.frame_crc32c          list of uint32: the checksum of each of them
   <field>.frame_seek            list of int32: as .seek, of each of them; null if no frame has a table
@@ -38,8 +39,9 @@ from headrace.store.keys import printable
 KEY, LABEL, FILE = "key", "label", "file"
 DAMAGED = "damaged"
 _PLACE = {"offset": pa.int64(), "size": pa.int64(), "crc32c": pa.uint32()}
-_SIZE = {"height": pa.int32(), "width": pa.int32(), "kind": pa.dictionary(pa.int32(), pa.string())}
-_IMAGE = {**_PLACE, **_SIZE, "seek": pa.int32(), "orientation": pa.uint8()}
+_KIND = pa.dictionary(pa.int32(), pa.string())
+_SIZE = {"height": pa.int32(), "width": pa.int32(), "kind": _KIND}
+_IMAGE = {**_PLACE, **_SIZE, "seek": pa.int32(), "orientation": pa.uint8(), "recoded": _KIND}
 _FRAMES = {
     "frames": pa.list_(pa.int32()),
     "frame_crc32c": pa.list_(pa.uint32()),
@@ -75,11 +77,15 @@ def check_file_names(names: Iterable[str]) -> None:
 
 
 class ImageNote(NamedTuple):
-    """What the index says about an image; `seek` is empty if the native decoder does not use it."""
+    """What the index says about an image; `seek` is empty if the native decoder does not use it.
+
+    `recoded` is the kind that it had before it was recoded.
+    """
 
     header: ImageHeader
     seek: bytes
     orientation: int = 1
+    recoded: str | None = None
 
 
 class VideoNote(NamedTuple):
@@ -135,8 +141,8 @@ class IndexBuilder:
                 values |= dict.fromkeys(_FRAMES)
             else:
                 seek = b"" if note is None else note.seek
-                orientation = None if note is None else note.orientation
-                values |= {"seek": len(seek), "orientation": orientation}
+                orientation, recoded = (None, None) if note is None else note[2:]
+                values |= {"seek": len(seek), "orientation": orientation, "recoded": recoded}
                 self._seeks.append((row, name, seek))
         columns = self._fields.setdefault(name, {attribute: [] for attribute in values})
         for attribute, value in values.items():

@@ -22,7 +22,8 @@ _ROWS = 1024  # that are converted at once
 class StoredField(NamedTuple):
     """Where the bytes of a field lie in the file of its row, and their checksum.
 
-    The rest is for videos: the size, checksum and time of each frame, and the rate; see `index_schema`.
+    `recoded` is for images. The rest is for videos: the size, checksum and time of each frame, and the rate; see
+    `index_schema`.
     """
 
     offset: int
@@ -32,6 +33,7 @@ class StoredField(NamedTuple):
     frame_crc32c: list[int] | None
     fps: float | None
     times: list[float] | None
+    recoded: str | None = None
 
 
 class IndexRow(NamedTuple):
@@ -48,7 +50,8 @@ class IndexRow(NamedTuple):
         frames = {n: f.frames for n, f in self.fields.items() if f.frames is not None}
         fps = {n: f.fps for n, f in self.fields.items() if f.fps is not None}
         times = {n: f.times for n, f in self.fields.items() if f.times is not None}
-        return Sample(self.key, data, self.label, self.columns, {}, frames, fps, times)
+        recoded = {n: f.recoded for n, f in self.fields.items() if f.recoded is not None}
+        return Sample(self.key, data, self.label, self.columns, {}, frames, fps, times, recoded)
 
 
 def read_rows(table: pa.Table) -> Iterator[IndexRow]:

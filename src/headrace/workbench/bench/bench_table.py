@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.workbench.bench.results import Bench, Stage
+from headrace.workbench.bench.results import Bench, Data, Stage
 
 COLUMNS = ("stage", "threads", "images/s", "±", "from", "to", "CPU ms", "MB/s", "peak MB")
 
@@ -20,6 +20,17 @@ def format_stage(stage: Stage) -> list[str]:
         f"{stage.cpu_ms:.3f}",
         f"{rate.median * stage.image_bytes / 1e6:,.0f}",
         "" if stage.peak_bytes is None else f"{stage.peak_bytes / 1e6:,.0f}",
+    ]
+
+
+KIND_COLUMNS = ("kind of image", "images", "CPU ms", "of the time")
+
+
+def list_kinds(data: Data) -> list[list[str]]:
+    """Return a row for each kind of image that was measured: what rendering costs, by `KIND_COLUMNS`."""
+    return [
+        [kind, f"{data.kinds.get(kind, 0):,}", f"{ms:.3f}", f"{data.time_share({kind}):.0%}"]
+        for kind, ms in data.kind_ms.items()
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.image_header import describe_deep, describe_turned
+from headrace.image_header import RECODABLE, describe_deep, describe_turned
 from headrace.workbench.bench import results
 from headrace.workbench.bench.dataset_bottleneck import (
     ENOUGH,
@@ -28,6 +28,9 @@ from headrace.workbench.bench.results import Bench
 _GIB = 1 << 30
 _WELL_MIXED = 0.97
 """Share of the entropy of a global shuffle that is as good as one."""
+
+_WORTH_RECODING = 1.05
+"""How many times as fast rendering must become for recoding to be advised."""
 
 _TRAINING_SHORT_SIDE = 256 / 224
 """Shorter side that training sets are commonly shrunk to, relative to the crop."""
@@ -171,19 +174,36 @@ def _about_network(bench: Bench, need: Need | None, cause: Cause) -> Finding | N
 
 def _about_slow_path(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
     data = bench.data
-    if not data.slow_share or not data.slow_path_ms:
-        return None
     kinds = {k: n for k, n in data.kinds.items() if k not in results.NATIVE_KINDS}
+    slow_ms, native_ms = data.mean_ms(frozenset(kinds)), data.mean_ms(results.NATIVE_KINDS)
+    if not slow_ms:
+        return None
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    times = data.slow_path_ms / data.native_ms if data.native_ms else 0.0
+    times = slow_ms / native_ms if native_ms else 0.0
     says = (
-        f"{data.slow_share:.0%} of the images ({listed}) go through Pillow: {data.slow_path_ms:.1f} ms of CPU "
+        f"{data.slow_share:.0%} of the images ({listed}) go through Pillow: {slow_ms:.1f} ms of CPU "
         f"each{f', {times:.1f} times a native one' if times else ''}, {slow_time_share(bench):.0%} of the rendering time."
     )
     advice = ""
     if cause is Cause.SLOW_PATH:
         advice = "Convert them to JPEG, if your training tolerates the loss, and pack again."
     return Finding("slow path", says, advice)
+
+
+def _about_recoding(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
+    data, gain = bench.data, bench.data.recoding_gain
+    if gain is None:
+        return None
+    kinds = [kind for kind in data.kinds if kind in RECODABLE]
+    says = (
+        f"{data.share_of(RECODABLE):.0%} of the files are {' and '.join(sorted(kinds))} JPEGs and take "
+        f"{data.time_share(RECODABLE):.0%} of the decoding time: {data.mean_ms(RECODABLE):.2f} ms of CPU each, "
+        f"{data.recoded_ms:.2f} ms as baseline."
+    )
+    if gain < _WORTH_RECODING:
+        return Finding("kinds of JPEG", says)
+    advice = f"`headrace pack --recode` would give {gain:.1f}×: it rewrites them without loss."
+    return Finding("kinds of JPEG", says, advice)
 
 
 def _about_depth(bench: Bench, need: Need | None, cause: Cause) -> Finding | None:
@@ -295,6 +315,7 @@ _RULES: tuple[Callable[[Bench, Need | None, Cause], Finding | None], ...] = (
     _about_storage,
     _about_network,
     _about_slow_path,
+    _about_recoding,
     _about_depth,
     _about_turned,
     _about_resize,

@@ -162,10 +162,7 @@ def is_busy(bench: Bench) -> bool:
 
 def slow_time_share(bench: Bench) -> float:
     """Return the share of the rendering time spent on images that go through Pillow."""
-    data = bench.data
-    slow = data.slow_share * data.slow_path_ms
-    total = slow + (1 - data.slow_share) * data.native_ms
-    return slow / total if total else 0.0
+    return bench.data.time_share(frozenset(bench.data.kinds) - results.NATIVE_KINDS)
 
 
 def threads_needed(bench: Bench, need: Need) -> int:

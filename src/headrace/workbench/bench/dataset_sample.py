@@ -130,10 +130,8 @@ def _choose_runs(bounds: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
     return np.unique(np.arange(wanted) * count // wanted)
 
 
-def describe_data(
-    subset: DatasetSample, decode_ms: list[float], kind_ms: tuple[float, float], batch_size: int
-) -> Data:
-    """Return the dataset in numbers; `kind_ms` are the rendering times of the native and the slow path."""
+def describe_data(subset: DatasetSample, decode_ms: list[float], batch_size: int) -> Data:
+    """Return the dataset in numbers, without the costs of kinds."""
     window = choose_window("auto", subset.table, batch_size)
     columns, manifest = subset.table.columns, subset.dataset.manifest
     pixels = columns.height[subset.rows] * columns.width[subset.rows]
@@ -149,8 +147,8 @@ def describe_data(
         megapixels=tuple(np.round(pixels / 1e6, 4).tolist()),
         kilobytes=tuple(np.round(columns.image.size[subset.rows] / 1e3, 1).tolist()),
         decode_ms=tuple(decode_ms),
-        native_ms=kind_ms[0],
-        slow_path_ms=kind_ms[1],
+        kind_ms={},
+        recoded_ms=None,
         window=window,
         mixing=_mix(subset, window, batch_size),
         turned=int((columns.orientation > 1).sum()),

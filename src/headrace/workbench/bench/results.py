@@ -8,14 +8,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from headrace.image_header import RECODABLE
 
 COLD, WARM = "storage, cold", "storage, warm"
 ENTROPY, DECODE, RENDER = "entropy decode", "whole decode", "render"
 PYTHON, COLLATE, COPY = "user transform", "collate", "copy to device"
 PIPELINE = "pipeline"
-NATIVE_KINDS = frozenset({"baseline", "grey", "png", "png-16", "progressive"})
+NATIVE_KINDS = frozenset({"baseline", "grey", "non-interleaved", "png", "png-16", "progressive"})
 """Kinds of images that the native core decodes; Pillow decodes all others."""
 
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
@@ -111,7 +114,8 @@ class Machine:
 class Data:
     """The dataset, with the sizes and decoding times of the samples that were measured.
 
-    native_ms, slow_path_ms: CPU time to render an image in the core, and through Pillow; 0 without such images.
+    kind_ms: CPU time to render an image of each kind that was measured. recoded_ms: the same of the images that can be
+    recoded, after that; None without such images.
     window: The default shuffle window of Loader in samples; None for a global shuffle. mixing: how well it mixes
     the classes of a batch, relative to a global shuffle; None without classes. turned: images that are stored turned.
     """
@@ -126,8 +130,8 @@ class Data:
     megapixels: tuple[float, ...]
     kilobytes: tuple[float, ...]
     decode_ms: tuple[float, ...]
-    native_ms: float
-    slow_path_ms: float
+    kind_ms: dict[str, float]
+    recoded_ms: float | None
     window: int | None
     mixing: float | None
     turned: int = 0
@@ -135,8 +139,32 @@ class Data:
     @property
     def slow_share(self) -> float:
         """Share of the images that go through Pillow."""
-        slow = sum(count for kind, count in self.kinds.items() if kind not in NATIVE_KINDS)
-        return slow / max(sum(self.kinds.values()), 1)
+        return self.share_of(frozenset(self.kinds) - NATIVE_KINDS)
+
+    def share_of(self, kinds: AbstractSet[str]) -> float:
+        """Share of the images that are of these kinds."""
+        found = sum(count for kind, count in self.kinds.items() if kind in kinds)
+        return found / max(sum(self.kinds.values()), 1)
+
+    def mean_ms(self, kinds: AbstractSet[str]) -> float:
+        """CPU time to render an image of these kinds, by how many there are of each; 0 if none was measured."""
+        counts = {k: self.kinds[k] for k in self.kind_ms if k in kinds and k in self.kinds}
+        total = sum(count * self.kind_ms[kind] for kind, count in counts.items())
+        return total / max(sum(counts.values()), 1)
+
+    def time_share(self, kinds: AbstractSet[str]) -> float:
+        """Share of the rendering time that images of these kinds take."""
+        total = self.mean_ms(frozenset(self.kinds))
+        return self.share_of(kinds) * self.mean_ms(kinds) / total if total else 0.0
+
+    @property
+    def recoding_gain(self) -> float | None:
+        """How many times as fast rendering would be if all images were recoded that can be; None without such images."""
+        if self.recoded_ms is None:
+            return None
+        share, total = self.share_of(RECODABLE), self.mean_ms(frozenset(self.kinds))
+        after = total + share * (self.recoded_ms - self.mean_ms(RECODABLE))
+        return total / after if after > 0 else None
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
+from dataclasses import replace
 
 from headrace.recipe.core_or_python import divide_transform
 from headrace.serve.derived_options import find_common_size
 from headrace.workbench.bench import results
 from headrace.workbench.bench.dataset_sample import DatasetSample, describe_data, time_decodes
+from headrace.workbench.bench.kind_costs import measure_kinds
 from headrace.workbench.bench.machine import read_machine
 from headrace.workbench.bench.measure_options import Options
 from headrace.workbench.bench.page_cache import Residency, explain_warmth
@@ -20,7 +22,6 @@ from headrace.workbench.bench.stage_jobs import (
     collate_job,
     compute_jobs,
     copy_job,
-    measure_kinds,
     python_job,
     storage_jobs,
 )
@@ -38,7 +39,12 @@ def run_bench(
     held = subset.hold(_HELD)
     load = Workload(subset, held, pipeline)
     decode_ms = time_decodes(subset, held)  # first: it names a broken sample
-    data = describe_data(subset, decode_ms, measure_kinds(load), options.batch_size)
+    costs = measure_kinds(load)
+    data = replace(
+        describe_data(subset, decode_ms, options.batch_size),
+        kind_ms=costs.kind_ms,
+        recoded_ms=costs.recoded_ms,
+    )
     kept: list[Residency] = []
     jobs, skipped = _list_jobs(load, options, kept)
     stages, complete = take_turns(jobs, options.rounds, options.seconds, report)

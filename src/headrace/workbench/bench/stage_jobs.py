@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import DecodeError
-from headrace.image_header import read_header
 from headrace.recipe.core_or_python import Pipeline
 from headrace.recipe.core_recipe import Recipe, compile_recipe
 from headrace.recipe.pixels import convert_pixels
@@ -189,22 +188,3 @@ def copy_job(load: Workload) -> Job | str:
         return len(batch)
 
     return Job(results.COPY, 1, partial(repeat, copy), batch[0].nbytes)
-
-
-def measure_kinds(load: Workload, rounds: int = 3) -> tuple[float, float]:
-    """Return the CPU milliseconds per image on the native and on the slow path; 0 without such images."""
-    kinds = [read_header(image).kind for image in load.held.images]
-    native = [i for i, kind in enumerate(kinds) if kind in results.NATIVE_KINDS]
-    slow = [i for i, kind in enumerate(kinds) if kind not in results.NATIVE_KINDS]
-    return _time_render(load, native, rounds), _time_render(load, slow, rounds)
-
-
-def _time_render(load: Workload, chosen: list[int], rounds: int) -> float:
-    if not chosen:
-        return 0.0
-    times = []
-    for _ in range(rounds):
-        before = time.process_time()
-        load.render(1, chosen)
-        times.append(time.process_time() - before)
-    return min(times) * 1e3 / len(chosen)
