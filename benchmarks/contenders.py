@@ -3,11 +3,17 @@
 The work is the same for all: RandomResizedCrop(224) and flip, uint8 batches of 256, two workers or threads, shuffled
 in whatever way the loader does that. `photos` in the folder holds the images, `packed` the same packed; a loader with
 a layout of its own writes that first, which is not counted. A batch is told by its length.
+Where a loader cannot do the same, `instead` says what it does, and peers.py prints it.
 """
 
 from __future__ import annotations
 
+import importlib
+import itertools
+import json
+import os
 import random
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -20,11 +26,23 @@ Batches = Iterator[int]
 
 @dataclass(frozen=True)
 class Contender:
-    """A loader: its function, the modules that it imports, and the environment of peers.py that has them."""
+    """A loader: its function, the modules that it imports, in this order, the environment of
+    peers.py that has them, and what it does instead of the common work.
+    """
 
     run: Callable[[Path], Batches]
     modules: tuple[str, ...]
     environment: str = ""
+    instead: str = ""
+
+    def import_modules(self) -> None:
+        from torchvision_import import import_torchvision
+
+        for name in self.modules:
+            if name == "torchvision":
+                import_torchvision()
+            else:
+                importlib.import_module(name)
 
 
 def list_photos(folder: Path) -> list[Path]:
@@ -328,22 +346,91 @@ def run_ffcv(folder: Path) -> Batches:
     return repeat(Loader(str(path), BATCH, WORKERS, order=order, pipelines=pipelines))
 
 
+def write_tar(path: Path, photos: list[Path]) -> None:
+    """Write photos as plain members: no hard links, also where files are links of each other."""
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT, dereference=True) as tar:
+        for number, photo in enumerate(photos):
+            tar.add(photo, f"{number:08}{photo.suffix.lower()}")
+
+
+def run_turboloader(folder: Path) -> Batches:
+    """Load from a tar with its fused crop and flip, on as many threads as there are cores.
+
+    What it cannot decode, such as a hard link in a tar, which to it is an image without bytes, it
+    gives as a black image. That takes no time, so it is an error here.
+    """
+    import turboloader
+
+    path = folder / "turboloader.tar"
+    if not path.exists():
+        write_tar(path, list_photos(folder))
+    options = {"image_size": SIZE, "output_format": "pytorch", "train_aug": True, "antialias": True}
+    loader = turboloader.DataLoader(str(path), BATCH, shuffle=True, **options)
+    for epoch in itertools.count():
+        loader.set_epoch(epoch)
+        for images, about in loader:
+            if about["decode_failures"]:
+                raise ValueError(f"{about['decode_failures']} images were not decoded")
+            yield len(images)
+
+
+def configure_datago(folder: Path) -> str:
+    """Return the settings for one shape, a square, into which images are resized and cropped."""
+    shapes = {"min_aspect_ratio": 1.0, "max_aspect_ratio": 1.0, "downsampling_ratio": 32}
+    size = {"crop_and_resize": True, "default_image_size": SIZE, "image_to_rgb8": True}
+    return json.dumps(
+        {
+            "source_type": "file",
+            "source_config": {"root_path": str(folder / "photos"), "random_sampling": True},
+            "image_config": {**size, **shapes},
+            "samples_buffer_size": 2 * BATCH,
+            "limit": len(list_photos(folder)),
+        }
+    )
+
+
+def run_datago(folder: Path) -> Batches:
+    """Load files; datago gives single images, and NumPy makes batches of them."""
+    import numpy as np
+    from datago import DatagoClient, initialize_logging
+
+    os.environ["DATAGO_MAX_TASKS"] = str(WORKERS)
+    initialize_logging(log_level="warn")
+    client = DatagoClient(configure_datago(folder))
+    images: list[Any] = []
+    while True:
+        client.start()
+        while (sample := client.get_sample_auto_convert()) is not None:
+            images.append(np.asarray(sample["image"]))
+            if len(images) == BATCH:
+                yield len(np.stack(images))
+                images.clear()
+
+
 CONTENDERS = {
-    "Headrace, packed": Contender(partial(run_headrace, "packed"), ("headrace",)),
-    "Headrace, image folder": Contender(partial(run_headrace, "photos"), ("headrace",)),
+    "Headrace, packed": Contender(partial(run_headrace, "packed"), ("headrace.transforms",)),
+    "Headrace, image folder": Contender(partial(run_headrace, "photos"), ("headrace.transforms",)),
     "torchvision ImageFolder": Contender(run_torchvision, ("torch", "torchvision")),
     "WebDataset": Contender(run_webdataset, ("torch", "torchvision", "webdataset")),
-    "tensorpack dataflow, LMDB": Contender(run_tensorpack, ("tensorpack", "cv2")),
+    "tensorpack dataflow, LMDB": Contender(run_tensorpack, ("tensorpack.dataflow", "cv2")),
     "GulpIO2": Contender(run_gulpio2, ("gulpio2", "torch", "cv2"), "gulpio2"),
     "DataLoader, OpenCV": Contender(partial(run_dataloader, decode_opencv), ("torch", "cv2")),
     "DataLoader, simplejpeg": Contender(
         partial(run_dataloader, decode_simplejpeg), ("torch", "cv2", "simplejpeg")
     ),
     "OpenCV in two threads": Contender(run_opencv_threads, ("cv2",)),
-    "ffcv, JPEG": Contender(run_ffcv, ("ffcv",), "ffcv"),
+    "ffcv, JPEG": Contender(
+        run_ffcv, ("torchvision", "ffcv"), "ffcv", "JPEGs encoded again, quality 90"
+    ),
     "DALI, CPU": Contender(run_dali, ("nvidia.dali",), "dali"),
-    "tf.data": Contender(run_tensorflow, ("tensorflow",), "tensorflow"),
+    "tf.data": Contender(run_tensorflow, ("tensorflow",), "tensorflow", "no antialiasing"),
     "SPDL, OpenCV": Contender(run_spdl, ("spdl.pipeline", "cv2"), "spdl"),
-    "LitData": Contender(run_litdata, ("litdata", "torchvision"), "litdata"),
-    "MosaicML Streaming": Contender(run_streaming, ("streaming", "torchvision"), "streaming"),
+    "LitData": Contender(run_litdata, ("torchvision", "litdata"), "litdata"),
+    "MosaicML Streaming": Contender(run_streaming, ("torchvision", "streaming"), "streaming"),
+    "TurboLoader, tar": Contender(
+        run_turboloader, ("turboloader",), "turboloader", "float32; a thread per core"
+    ),
+    "datago, files": Contender(
+        run_datago, ("datago", "numpy"), "datago", "whole image to 224, centre crop, no flip"
+    ),
 }

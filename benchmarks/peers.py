@@ -1,11 +1,18 @@
 """Loaders of other projects on the same photos, each in a process of its own, in turns.
 
-    python benchmarks/peers.py [--folder DIR] [--repeats 4] [--rounds 3] [--only NAME ...] [--json]
-    python benchmarks/peers.py --install all     # or some of: gulpio2 video dali tensorflow spdl litdata streaming ffcv
+    python benchmarks/peers.py [--folder DIR] [--repeats 4] [--rounds 3] [--warm-up 3]
+                               [--only NAME ...] [--json]
+    python benchmarks/peers.py --install all     # or some of the names in PACKAGES
 
-RandomResizedCrop(224) and flip, uint8 batches of 256, two workers or threads, warm page cache; contenders.py says how
-each does it. The first two batches are not counted; rates are medians of the rounds, CPU time is that of the process
-and its children while counting. A ratio is the median of the ratios within a round.
+RandomResizedCrop(224) and flip, uint8 batches of 256, two workers or threads, warm page cache;
+contenders.py says how each does it, the last column of the table what it does instead.
+
+A process before the rounds writes layouts and indexes. In a round a fresh process imports its
+modules and runs the first epoch: as many images as there are photos, timed from making the loader,
+with the start of its workers. It then warms up for some seconds, and after that images are counted:
+the warm rate, CPU time and the ratios are of these. Rates are medians of the rounds, CPU time is
+that of the process and its children while counting. A ratio is the median of the ratios within a
+round.
 
 A contender is taken from this environment if it is installed here, else from one of its own in build/peers (GulpIO2 replaces
 Pillow, others bring much with them), which `--install` makes: what it does not bring itself, such as torch, it
@@ -30,10 +37,9 @@ import venv
 from pathlib import Path
 
 from claims import print_claim
-from contenders import CONTENDERS, Batches, Contender
+from contenders import CONTENDERS, Batches, Contender, list_photos
 from cpu import cpu_seconds
 
-SKIPPED = 2
 TIMEOUT = 120
 HOMES = Path(__file__).resolve().parents[1] / "build" / "peers"
 PACKAGES = {
@@ -45,12 +51,14 @@ PACKAGES = {
     "litdata": "litdata",
     "streaming": "mosaicml-streaming",
     "ffcv": "ffcv",
+    "turboloader": "turboloader",
+    "datago": "datago",
 }
 """The packages of each environment."""
 
 OURS, FOLDER, BASE = "Headrace, packed", "Headrace, image folder", "torchvision ImageFolder"
-BARS = {BASE: 8.0}
-"""Required speedup of the packed dataset over a contender. Default: 1."""
+BARS: dict[str, float | None] = {BASE: 8.0, "datago, files": None}
+"""Required speedup of the packed dataset over a contender; None: it does other work. Default: 1."""
 
 Figures = dict[str, float]
 
@@ -94,10 +102,25 @@ def choose_python(contender: Contender) -> str | None:
     return None
 
 
+def run_first_epoch(contender: Contender, folder: Path) -> tuple[Batches, float]:
+    """Return the batches of a contender after one epoch, and images per second until there."""
+    photos, done = len(list_photos(folder)), 0
+    contender.import_modules()
+    start = time.perf_counter()
+    batches = contender.run(folder)
+    while done < photos:
+        done += next(batches)
+    return batches, done / (time.perf_counter() - start)
+
+
+def warm_up(batches: Batches, seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        next(batches)
+
+
 def count(batches: Batches, images: int) -> Figures:
     """Return images per second and CPU milliseconds per image, over at least so many images."""
-    for _ in range(SKIPPED):
-        next(batches)
     done, start, cpu = 0, time.perf_counter(), cpu_seconds()
     while done < images:
         done += next(batches)
@@ -105,9 +128,21 @@ def count(batches: Batches, images: int) -> Figures:
     return {"rate": done / seconds, "cpu_ms": (cpu_seconds() - cpu) * 1e3 / done}
 
 
-def run_once(name: str, python: str, folder: Path, images: int) -> Figures | str:
+def run_here(options: argparse.Namespace) -> Figures:
+    """Return the figures of a contender in this process; none if it only writes its layout."""
+    contender, folder = CONTENDERS[options.run], Path(options.folder)
+    if options.prepare:
+        contender.import_modules()
+        next(contender.run(folder))
+        return {}
+    batches, first = run_first_epoch(contender, folder)
+    warm_up(batches, options.warm_up)
+    return {"first": first, **count(batches, options.images)}
+
+
+def run_once(name: str, python: str, folder: Path, arguments: list[str]) -> Figures | str:
     """Return the figures of a contender in its own session, or why there are none."""
-    command = [python, __file__, "--run", name, "--folder", str(folder), "--images", str(images)]
+    command = [python, __file__, "--run", name, "--folder", str(folder), *arguments]
     environment = {**os.environ, "HEADRACE_CACHE": str(folder / "cache")}
     print(f"  {name}", file=sys.stderr, flush=True)
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
@@ -128,20 +163,18 @@ def run_once(name: str, python: str, folder: Path, images: int) -> Figures | str
 
 
 def measure(
-    folder: Path, pythons: dict[str, str], rounds: int, images: int
+    folder: Path, pythons: dict[str, str], rounds: int, arguments: list[str]
 ) -> tuple[dict[str, list[Figures]], dict[str, str]]:
     """Return the figures of each round, and why contenders failed; those do not run again."""
     found: dict[str, list[Figures]] = {name: [] for name in pythons}
     failed: dict[str, str] = {}
-    for _ in range(rounds):
-        for name, python in pythons.items():
-            if name in failed:
-                continue
-            figures = run_once(name, python, folder, images)
+    for turn in [["--prepare"], *[arguments] * rounds]:
+        for name in list(found):
+            figures = run_once(name, pythons[name], folder, turn)
             if isinstance(figures, str):
                 failed[name] = figures
                 del found[name]
-            else:
+            elif figures:
                 found[name].append(figures)
     return found, failed
 
@@ -156,14 +189,18 @@ def compare(ours: list[Figures], theirs: list[Figures], key: str = "rate") -> fl
 
 
 def report(found: dict[str, list[Figures]], left_out: dict[str, str]) -> None:
-    print(f"{'':28}{'images/s':>10}{'CPU ms':>10}{'packed is, by clock':>22}{'by CPU':>9}")
+    print(f"{'':28}{'images/s':>21}{'':9}{'packed is':>22}")
+    titles = f"{'first epoch':>13}{'warm':>8}{'CPU ms':>9}{'by clock':>13}{'by CPU':>9}"
+    print(f"{'':28}{titles}  instead")
     ours = found.get(OURS)
     for name, rounds in found.items():
-        ratio = ""
+        ratio = f"{'':22}"
         if ours:
             by_cpu = compare(rounds, ours, "cpu_ms")
-            ratio = f"{compare(ours, rounds):>21.2f}x{by_cpu:>8.2f}x"
-        print(f"{name:28}{middle(rounds, 'rate'):>10.0f}{middle(rounds, 'cpu_ms'):>10.2f}{ratio}")
+            ratio = f"{compare(ours, rounds):>12.2f}x{by_cpu:>8.2f}x"
+        rates = f"{middle(rounds, 'first'):>13.0f}{middle(rounds, 'rate'):>8.0f}"
+        line = f"{name:28}{rates}{middle(rounds, 'cpu_ms'):>9.2f}{ratio}"
+        print(f"{line}  {CONTENDERS[name].instead}".rstrip())
     for name, reason in left_out.items():
         print(f"{name:28} not run: {reason}")
     print()
@@ -179,17 +216,18 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=4, help="copies of the 600 photos")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--images", type=int, default=2048, help="at least so many a round")
+    parser.add_argument("--warm-up", type=float, default=3.0, help="seconds, not counted")
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, help="these contenders")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--install", nargs="+", choices=[*PACKAGES, "all"], metavar="NAME")
     parser.add_argument("--run", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.install:
         for name in PACKAGES if "all" in options.install else options.install:
             print(f"{name}: {install(name) or 'installed'}", flush=True)
     elif options.run:
-        batches = CONTENDERS[options.run].run(Path(options.folder))
-        print(f"\n{json.dumps(count(batches, options.images))}", flush=True)
+        print(f"\n{json.dumps(run_here(options))}", flush=True)
         os._exit(0)  # workers that are in the middle of a batch need not finish it
     else:
         compete(options)
@@ -207,7 +245,8 @@ def compete(options: argparse.Namespace) -> None:
         folder = Path(temporary)
         photos = unpack_photos(folder, options.repeats)
         headrace.pack_dataset(photos, folder / "packed", shard_size=64 << 20)
-        found, failed = measure(folder, pythons, options.rounds, options.images)
+        arguments = ["--images", str(options.images), "--warm-up", str(options.warm_up)]
+        found, failed = measure(folder, pythons, options.rounds, arguments)
     if options.json:
         print(json.dumps({"rounds": found, "left_out": {**missing, **failed}}))
     else:

@@ -34,7 +34,7 @@ QUICK = {
     "formats": "--rounds 1 --repeats 1",
     "loader": "--rounds 1",
     "first_batch": "--rounds 1 --rows 20000",
-    "peers": "--rounds 1 --repeats 1 --images 512",
+    "peers": "--rounds 1 --repeats 1 --images 512 --warm-up 1",
     "python_transform": "--rounds 1 --repeats 1",
     "slow_storage": "--repeats 2",
     "clips": "--rounds 1 --seconds 1",
