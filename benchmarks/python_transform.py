@@ -41,8 +41,8 @@ def make_transforms() -> dict[str, Any]:
         "crop, flip, RandAugment, RandomErasing": T.Compose(
             [*crop, T.RandAugment(), *tensor, T.RandomErasing()]
         ),
-        "RandomCrop first (nothing for the core)": T.Compose(
-            [T.RandomCrop(224, pad_if_needed=True), T.RandomHorizontalFlip(), *tensor]
+        "RandomCrop that reflects (nothing for the core)": T.Compose(
+            [T.RandomCrop(224, pad_if_needed=True, padding_mode="symmetric"), *crop[1:], *tensor]
         ),
     }
 

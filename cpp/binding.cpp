@@ -345,6 +345,12 @@ void Request::read_target(nb::handle request, nb::handle target) {
   result.element_size = out.itemsize();
   result.table = table ? table->data() : nullptr;
   result.planar = planar;
+  const auto fill = nb::cast<std::tuple<int, int, int>>(target.attr("fill"));
+  const int levels[] = {std::get<0>(fill), std::get<1>(fill), std::get<2>(fill)};
+  for (int c = 0; c < 3; ++c) {
+    require(levels[c] >= 0 && levels[c] <= 255, "fill: levels from 0 to 255");
+    result.fill[c] = uint8_t(levels[c]);
+  }
   result.out = static_cast<uint8_t*>(out.data());
   result.status = reinterpret_cast<headrace::Status*>(read_rows<int32_t>(request, "status"));
   require(result.height > 0 && result.width > 0, "out: the slots must not be empty");
@@ -382,6 +388,7 @@ void Request::read_draws(nb::handle draws) {
   const nb::object viewport = draws.attr("viewport");
   const auto* views = viewport.is_none() ? nullptr : read_rows<const int32_t, 4>(viewport, "rows");
   const auto* flips = read_rows<const bool>(draws, "flips");
+  const auto* vertical = read_rows<const bool>(draws, "vertical_flips");
   require(boxes || request_.jobs.empty(), "boxes: one for each job");
   for (size_t i = 0; i < request_.jobs.size(); ++i) {
     headrace::RenderJob& job = request_.jobs[i];
@@ -392,6 +399,7 @@ void Request::read_draws(nb::handle draws) {
       job.viewport = {view[0], view[1], view[2], view[3]};
     }
     job.flip = flips && flips[i];
+    job.flip_rows = vertical && vertical[i];
   }
   if (const nb::object color = draws.attr("color"); !color.is_none()) read_color(color);
 }

@@ -8,7 +8,7 @@ namespace headrace {
 
 // Writes exactly width * 3 bytes to each row of `out`; rows are `stride` bytes apart. Greyscale is
 // repeated three times.
-inline void interleave(const Planar& from, uint8_t* out, size_t stride) {
+inline void interleave(const Planar& from, uint8_t* out, ptrdiff_t stride) {
   kernels().interleave(from, out, stride);
 }
 

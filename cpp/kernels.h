@@ -55,7 +55,7 @@ struct Kernels {
 
   void (*blend)(uint8_t* bytes, const uint8_t* from, size_t size, float factor);
   void (*make_grey)(const uint8_t* pixels, size_t count, uint8_t* grey);
-  void (*interleave)(const Planar& from, uint8_t* out, size_t stride);
+  void (*interleave)(const Planar& from, uint8_t* out, ptrdiff_t stride);
   void (*deinterleave)(const uint8_t* in, size_t stride, const Planar& to);
   uint32_t (*update_crc32c)(uint32_t crc, const uint8_t* data, size_t size);
 

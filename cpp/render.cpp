@@ -76,6 +76,15 @@ Range visible(int32_t begin, int32_t count, int32_t full) {
   return {from, std::max(from, int32_t(end))};
 }
 
+void fill_slot(const Target& target, uint8_t* out) {
+  const uint8_t* fill = target.fill;
+  if (fill[0] == fill[1] && fill[1] == fill[2]) {
+    std::memset(out, fill[0], target.pixels() * 3);
+    return;
+  }
+  for (size_t i = 0; i < target.pixels(); ++i, out += 3) std::memcpy(out, fill, 3);
+}
+
 // Fills `out` with what the viewport shows, and decodes only the pixels that this takes.
 Status render_viewport(const RenderJob& job, const Target& target, Workspace& work, uint8_t* out) {
   const Viewport& view = job.viewport;
@@ -83,9 +92,8 @@ Status render_viewport(const RenderJob& job, const Target& target, Workspace& wo
       view.width > 0 ? Extent{view.width, view.height} : Extent{target.width, target.height};
   const Range columns = visible(view.left, target.width, full.width);
   const Range rows = visible(view.top, target.height, full.height);
-  const size_t stride = size_t(target.width) * 3;
-  if (columns.size() < target.width || rows.size() < target.height)
-    std::memset(out, 0, stride * size_t(target.height));
+  const auto stride = ptrdiff_t(target.width) * 3;
+  if (columns.size() < target.width || rows.size() < target.height) fill_slot(target, out);
   if (columns.size() == 0 || rows.size() == 0) return Status::ok;
 
   const Box& box = job.box;
@@ -98,7 +106,9 @@ Status render_viewport(const RenderJob& job, const Target& target, Workspace& wo
   if (loaded != Status::ok) return loaded;
   const int32_t left = columns.begin - view.left, top = rows.begin - view.top;
   const int32_t x = job.flip ? target.width - left - columns.size() : left;
-  work.resizer.resize(pixels, out + size_t(top) * stride + size_t(x) * 3, stride);
+  const int32_t y = job.flip_rows ? target.height - 1 - top : top;
+  work.resizer.resize(pixels, out + y * stride + ptrdiff_t(x) * 3,
+                      job.flip_rows ? -stride : stride);
   return Status::ok;
 }
 

@@ -14,8 +14,8 @@
 namespace headrace {
 
 // The part of a resized picture that is rendered: the box is resized to `width` x `height`, and the
-// slot shows what lies from (`left`, `top`) on, black outside the picture. All zero: the whole
-// picture.
+// slot shows what lies from (`left`, `top`) on, and the target's `fill` outside the picture. All
+// zero: the whole picture.
 struct Viewport {
   int32_t width = 0, height = 0, left = 0, top = 0;
 };
@@ -32,7 +32,7 @@ struct RenderJob {
   uint8_t orientation = 1;  // EXIF's, 1 to 8: the picture is turned upright before anything else
   Box box{};
   Viewport viewport{};
-  bool flip = false;
+  bool flip = false, flip_rows = false;  // the result is mirrored; it is upside down
   Filter filter = Filter::bilinear;
 
   const float* jitter = nullptr;    // factors of brightness, contrast and saturation
@@ -47,6 +47,7 @@ struct Target {
   size_t element_size = 1;
   const void* table = nullptr;  // 3 x 256 elements, one for each byte; null keeps bytes
   bool planar = false;          // needs a table
+  uint8_t fill[3] = {0, 0, 0};  // the colour outside of pictures
   uint8_t* out = nullptr;
   Status* status = nullptr;
 

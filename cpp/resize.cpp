@@ -36,7 +36,7 @@ Box Resizer::prepare(Extent in, Extent full, Range columns, Range rows, Filter f
   return {columns.begin, rows.begin, columns.size(), rows.size()};
 }
 
-void Resizer::resize(const Source& source, uint8_t* out, size_t stride) {
+void Resizer::resize(const Source& source, uint8_t* out, ptrdiff_t stride) {
   const int32_t height = source.planar.height;
   if (unchanged_)
     for (int32_t y = 0; y < height; ++y, out += stride)
@@ -72,7 +72,7 @@ void Resizer::resample_row(const Source& source, int32_t y, uint8_t* out) {
   kernels().rows[pairs < 4 ? pairs : 0](support_.data(), int32_t(pairs), out, source.row_bytes());
 }
 
-void Resizer::resize_rows_first(const Source& source, uint8_t* out, size_t stride) {
+void Resizer::resize_rows_first(const Source& source, uint8_t* out, ptrdiff_t stride) {
   const int32_t width = source.planar.width, channels = source.planar.channels;
   const auto between = Planar::reserve(between_, width, kRowGroup, channels);
   const auto resized = Planar::reserve(resized_, columns_.outputs, kRowGroup, channels);
@@ -84,12 +84,12 @@ void Resizer::resize_rows_first(const Source& source, uint8_t* out, size_t strid
       if (mixed) deinterleave(mixed, 0, between.rows(i, 1));
     }
     column_pass_.run(between.rows(0, count), resized);
-    interleave(resized.rows(0, count), out + size_t(y) * stride, stride);
+    interleave(resized.rows(0, count), out + y * stride, stride);
   }
 }
 
 // Keeps only the rows between the passes that an output row needs, in a ring that fits the cache.
-void Resizer::resize_columns_first(const Source& source, uint8_t* out, size_t stride) {
+void Resizer::resize_columns_first(const Source& source, uint8_t* out, ptrdiff_t stride) {
   const int32_t ring = (rows_.most + 2 * kRowGroup - 2) / kRowGroup * kRowGroup;
   const int32_t height = source.planar.height, channels = source.planar.channels;
   const auto between = Planar::reserve(between_, columns_.outputs, ring, channels);

@@ -35,12 +35,13 @@ class Resizer {
   // if `flip`. Returns the box of the source that the part depends on. All sizes are at least 1.
   Box prepare(Extent in, Extent full, Range columns, Range rows, Filter filter, bool flip);
 
-  // Writes that part as RGB, in rows `stride` bytes apart, from the pixels in that box.
-  void resize(const Source& source, uint8_t* out, size_t stride);
+  // Writes that part as RGB, in rows `stride` bytes apart, from the pixels in that box. A negative
+  // stride turns it upside down, if `out` is its last row.
+  void resize(const Source& source, uint8_t* out, ptrdiff_t stride);
 
  private:
-  void resize_rows_first(const Source& source, uint8_t* out, size_t stride);
-  void resize_columns_first(const Source& source, uint8_t* out, size_t stride);
+  void resize_rows_first(const Source& source, uint8_t* out, ptrdiff_t stride);
+  void resize_columns_first(const Source& source, uint8_t* out, ptrdiff_t stride);
   Planar load_rows(const Source& source, int32_t y, int32_t count);
   void resample_row(const Source& source, int32_t y, uint8_t* out);
 

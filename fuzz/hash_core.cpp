@@ -15,6 +15,7 @@
 #include "../cpp/crc32c.h"
 #include "../cpp/interleave.h"
 #include "../cpp/jpeg.h"
+#include "../cpp/jpeg_recode.h"
 #include "../cpp/kernels.h"
 #include "../cpp/output_elements.h"
 #include "../cpp/resize.h"
@@ -104,6 +105,9 @@ void hash_jpeg(const std::filesystem::path& path) {
   }
   for (const uint32_t limit : {255u, 1000u, 9000u, 65535u})
     hash_decoded(make_extreme(jpeg, limit), {0, 0, 0, 0}, {}, hash);
+  static Recoder recoder;
+  Input recoded;
+  if (recoder.recode({jpeg.data(), jpeg.size()}, recoded) == Status::ok) hash.add(recoded);
   hash.print("jpeg-" + path.filename().string());
 }
 

@@ -35,7 +35,7 @@ HEADRACE_INLINE void deinterleave_vector(const uint8_t* in, uint8_t* out, size_t
                                           make_bytes([=](int i) { return (i * 3 + c) % 16; })));
 }
 
-void interleave(const Planar& from, uint8_t* out, size_t stride) {
+void interleave(const Planar& from, uint8_t* out, ptrdiff_t stride) {
   const size_t count = size_t(from.width), line = from.channels == 3 ? from.line() : 0;
   for (int32_t y = 0; y < from.height; ++y, out += stride) {
     const uint8_t* in = from.row(y);

@@ -21,9 +21,12 @@ from headrace.plan.color import jitter_factors, jitter_order, jitter_range, ligh
 from headrace.plan.crops import (
     CROP_UNIFORMS,
     center_crop_offsets,
+    pad_to_size,
+    random_crop_offsets,
     random_flip,
     random_resized_crop,
     resize_shorter,
+    scale_sizes,
     three_crop_offsets,
 )
 from headrace.plan.epoch import EpochPlan, StepPlan, plan_epoch
@@ -61,11 +64,14 @@ __all__ = [
     "lighting_alphas",
     "loop_video",
     "measure_spans",
+    "pad_to_size",
     "plan_epoch",
+    "random_crop_offsets",
     "random_flip",
     "random_resized_crop",
     "repeat_last",
     "resize_shorter",
+    "scale_sizes",
     "schedule_runs",
     "show_in_time",
     "spread_over_video",

@@ -53,13 +53,19 @@ def random_flip(uniforms: NDArray[np.float64], p: float = 0.5) -> NDArray[np.boo
 
 
 def resize_shorter(
-    heights: NDArray[np.int64], widths: NDArray[np.int64], size: int, max_size: int | None = None
+    heights: NDArray[np.int64],
+    widths: NDArray[np.int64],
+    size: int | NDArray[np.int64],
+    max_size: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the (heights, widths) of images after torchvision's `Resize(size, max_size=max_size)`."""
-    if max_size is not None and max_size <= size:
+    """Return the (heights, widths) of images after torchvision's `Resize(size, max_size=max_size)`.
+
+    `size` may differ from image to image.
+    """
+    if max_size is not None and np.any(max_size <= np.asarray(size)):
         raise ValueError(f"max_size is {max_size}: it must be greater than size, {size}")
     short, long = np.minimum(heights, widths), np.maximum(heights, widths)
-    new_short, new_long = np.full_like(short, size), size * long // short
+    new_short, new_long = np.zeros_like(short) + size, size * long // short
     if max_size is not None:
         over = new_long > max_size
         new_short = np.where(over, max_size * size // new_long, new_short)
@@ -76,6 +82,36 @@ def center_crop_offsets(
     A negative offset is the number of black pixels to put before an image smaller than the crop.
     """
     return _center(widths, crop_width), _center(heights, crop_height)
+
+
+def random_crop_offsets(
+    heights: NDArray[np.int64],
+    widths: NDArray[np.int64],
+    crop_height: int,
+    crop_width: int,
+    uniforms: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the (lefts, tops) of torchvision's `RandomCrop` in images of the given sizes, from `uniforms` float64[B, 2].
+
+    All places are equally likely. An image smaller than the crop has none: its offset is 0.
+    """
+    spare = np.stack([widths - crop_width, heights - crop_height], axis=1)
+    offsets = np.floor(uniforms * (np.maximum(spare, 0) + 1)).astype(np.int64)
+    return offsets[:, 0], offsets[:, 1]
+
+
+def pad_to_size(lengths: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return the pixels that torchvision's `RandomCrop(pad_if_needed=True)` adds to either end of each length."""
+    return np.maximum(size - lengths, 0)
+
+
+def scale_sizes(
+    heights: NDArray[np.int64], widths: NDArray[np.int64], factors: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the (heights, widths) of images scaled by `factors`, rounded down as torchvision does; at least 1."""
+    scaled = (np.floor(lengths * factors).astype(np.int64) for lengths in (heights, widths))
+    new_heights, new_widths = (np.maximum(lengths, 1) for lengths in scaled)
+    return new_heights, new_widths
 
 
 def three_crop_offsets(

@@ -36,6 +36,8 @@ class Stream(IntEnum):
     LIGHTING = 8
     USER = 9
     CLIP = 10
+    RESIZE = 11
+    VERTICAL_FLIP = 12
 
 
 def philox4x32(

@@ -21,9 +21,15 @@ from headrace.recipe.patched_steps import find_change
 from headrace.recipe.transforms import (
     CenterCrop,
     ColorJitter,
+    Level3,
+    Pad,
+    RandomCrop,
     RandomHorizontalFlip,
+    RandomResize,
     RandomResizedCrop,
+    RandomVerticalFlip,
     Resize,
+    Sides,
     Strength,
     Transform,
 )
@@ -163,6 +169,52 @@ def _read_resize_to(
     return _check_resizing(step, form) or Resize(shape, interpolation, max_size)
 
 
+def _read_random_resize(step: Any, form: Form) -> Meaning | str:
+    interpolation = _read_interpolation(step.interpolation)
+    if interpolation is None:
+        return "its interpolation is neither bilinear nor bicubic"
+    bounds = int(step.min_size), int(step.max_size)
+    return _check_resizing(step, form) or RandomResize(*bounds, interpolation)
+
+
+def _read_pad(step: Any, form: Form) -> Meaning | str:
+    sides = _read_sides(step.padding, v2_crop=False)
+    color = _read_color(step)
+    if isinstance(color, str):
+        return color
+    return "its padding is negative" if min(sides) < 0 else Pad(sides, color)
+
+
+def _read_plain_crop(step: Any, form: Form) -> Meaning | str:
+    color = _read_color(step)
+    if isinstance(color, str):
+        return color
+    sides = _read_sides(step.padding or 0, v2_crop=_find_family(step) == "v2")
+    if min(sides) < 0:
+        return "its padding is negative"
+    return RandomCrop(_pair(step.size), sides, bool(step.pad_if_needed), color)
+
+
+def _read_sides(padding: Any, *, v2_crop: bool) -> Sides:
+    """Return a padding as (left, top, right, bottom). RandomCrop of v2 keeps it as (left, right, top, bottom)."""
+    sides = tuple(padding) if isinstance(padding, Sequence) else (padding,)
+    left, top, right, bottom = (int(side) for side in (sides * 4)[:4])
+    return (left, right, top, bottom) if v2_crop and len(sides) == 4 else (left, top, right, bottom)
+
+
+def _read_color(step: Any) -> Level3 | str:
+    """Return what a step pads images with, or why the core cannot."""
+    if step.padding_mode != "constant":
+        return f"the core pads with a colour, not with padding_mode={step.padding_mode!r}"
+    fill = 0 if step.fill is None else step.fill
+    levels = tuple(fill) if isinstance(fill, Sequence) else (fill,) * 3
+    if isinstance(fill, dict) or len(levels) != 3:
+        return "its fill is not one colour for images"
+    if any(level != int(level) or not 0 <= level <= 255 for level in levels):
+        return "its fill is not in levels from 0 to 255"
+    return int(levels[0]), int(levels[1]), int(levels[2])
+
+
 def _check_resizing(step: Any, form: Form) -> str:
     if form == "pil":
         return ""
@@ -269,7 +321,10 @@ _SAME: dict[str, Reader] = {
     "RandomResizedCrop": _read_random_crop,
     "Resize": _read_resize,
     "CenterCrop": lambda step, form: CenterCrop(_pair(step.size)),
+    "Pad": _read_pad,
+    "RandomCrop": _read_plain_crop,
     "RandomHorizontalFlip": lambda step, form: RandomHorizontalFlip(float(step.p)),
+    "RandomVerticalFlip": lambda step, form: RandomVerticalFlip(float(step.p)),
     "ColorJitter": _read_jitter,
     "ToTensor": _read_to_tensor,
     "PILToTensor": _read_pil_to_tensor,
@@ -279,6 +334,7 @@ _SAME: dict[str, Reader] = {
 _READERS: dict[tuple[str | None, str], Reader] = {
     **{(family, name): reader for family in ("v1", "v2") for name, reader in _SAME.items()},
     ("preset", "ImageClassification"): _read_classification,
+    ("v2", "RandomResize"): _read_random_resize,
     ("v2", "ToImage"): _read_to_image,
     ("v2", "ToDtype"): _read_dtype,
     ("v2", "ToPureTensor"): _read_keep,

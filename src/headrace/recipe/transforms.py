@@ -1,7 +1,8 @@
 """The transforms that the native core runs, as values. Names and defaults are torchvision's.
 
-A list of them has at most one crop (`RandomResizedCrop`, or `Resize` and/or `CenterCrop` or `ThreeCrop`), then
-flips and colours in the order below, and `Normalize` last. Your own functions can stand before `Normalize`.
+A list of them has `RandomResizedCrop`; or `Resize` or `RandomResize`, then `Pad`, then `CenterCrop`, `RandomCrop` or
+`ThreeCrop`, each of which may be left out. Flips and colours follow in the order below, and `Normalize` last. Your own
+functions can stand before `Normalize`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from headrace.render import Output, Resample
 from headrace.render.options import Triple
 
 Strength = float | tuple[float, float]
+Sides = tuple[int, int, int, int]
+Level3 = tuple[int, int, int]
 
 IMAGENET_MEAN: Triple = (0.485, 0.456, 0.406)
 IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
@@ -84,6 +87,111 @@ class Resize:
 
 
 @dataclass(frozen=True)
+class RandomResize:
+    """Resize the image to a random size, with its aspect ratio.
+
+    Two floats are factors of its height and width, between which one is drawn uniformly: `RandomResize(0.5, 2.0)`. Two
+    integers are for its shorter side, as in torchvision: the smallest number of pixels, and the first that is too large.
+    """
+
+    low: int | float
+    high: int | float
+    interpolation: Resample = "bilinear"
+
+    def __post_init__(self) -> None:
+        _check_interpolation(self.interpolation)
+        if isinstance(self.low, Integral) != isinstance(self.high, Integral):
+            raise TypeError(
+                f"RandomResize({self.low}, {self.high}): give two factors, such as 0.5 and 2.0, or two numbers of pixels"
+            )
+        if not 0 < self.low <= self.high or (self.in_pixels and self.low == self.high):
+            raise ValueError(
+                f"RandomResize({self.low}, {self.high}): give positive numbers, the smaller first"
+            )
+
+    @property
+    def in_pixels(self) -> bool:
+        """Whether the bounds are numbers of pixels."""
+        return isinstance(self.low, Integral)
+
+
+def _read_padding(padding: int | tuple[int, ...]) -> Sides:
+    """Return the padding as (left, top, right, bottom), from the one, two or four numbers that torchvision takes."""
+    sides = padding if isinstance(padding, tuple) else (padding,)
+    if len(sides) not in (1, 2, 4) or not all(isinstance(side, Integral) for side in sides):
+        raise ValueError(
+            f"padding is {padding}; give a number of pixels, (left and right, top and bottom), or (left, top, right, bottom)"
+        )
+    if min(sides) < 0:
+        raise ValueError(f"padding is {padding}; give no negative numbers of pixels")
+    left, top, right, bottom = (*sides, *sides, *sides, *sides)[:4]
+    return left, top, right, bottom
+
+
+def _read_fill(fill: int | Level3) -> Level3:
+    """Return the colour of a `fill`."""
+    levels = fill if isinstance(fill, tuple) else (fill, fill, fill)
+    if len(levels) != 3 or not all(isinstance(v, Integral) and 0 <= v <= 255 for v in levels):
+        raise ValueError(f"fill is {fill}; give a level from 0 to 255, or (red, green, blue)")
+    return levels
+
+
+@dataclass(frozen=True)
+class Pad:
+    """Add pixels of the colour `fill` around the image.
+
+    `padding` is for all sides; or (left and right, top and bottom); or (left, top, right, bottom).
+    """
+
+    padding: int | tuple[int, ...]
+    fill: int | Level3 = 0
+
+    def __post_init__(self) -> None:
+        _make_tuples(self, "padding", "fill")
+        _read_padding(self.padding)
+        _read_fill(self.fill)
+
+    @property
+    def sides(self) -> Sides:
+        """The pixels that are added at the left, the top, the right and the bottom."""
+        return _read_padding(self.padding)
+
+    @property
+    def color(self) -> Level3:
+        """The colour that is added."""
+        return _read_fill(self.fill)
+
+
+@dataclass(frozen=True)
+class RandomCrop:
+    """Crop a random part of the image, of the given size, after `padding` of the colour `fill` is added (see `Pad`).
+
+    With `pad_if_needed`, an image smaller than the crop is padded on both sides; without it, it is a bad sample.
+    """
+
+    size: int | tuple[int, int]
+    padding: int | tuple[int, ...] | None = None
+    pad_if_needed: bool = False
+    fill: int | Level3 = 0
+
+    def __post_init__(self) -> None:
+        _make_tuples(self, "size", "padding", "fill")
+        _check_pixels("size", self.size)
+        _read_padding(self.padding or 0)
+        _read_fill(self.fill)
+
+    @property
+    def sides(self) -> Sides:
+        """The pixels that are added at the left, the top, the right and the bottom, whatever the size of the image."""
+        return _read_padding(self.padding or 0)
+
+    @property
+    def color(self) -> Level3:
+        """The colour that is added."""
+        return _read_fill(self.fill)
+
+
+@dataclass(frozen=True)
 class CenterCrop:
     """Crop the middle of the image, with black around it where the image is smaller."""
 
@@ -112,6 +220,17 @@ class ThreeCrop:
 @dataclass(frozen=True)
 class RandomHorizontalFlip:
     """Mirror the image with probability `p`."""
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ValueError(f"p is {self.p}; give a probability from 0 to 1")
+
+
+@dataclass(frozen=True)
+class RandomVerticalFlip:
+    """Turn the image upside down with probability `p`."""
 
     p: float = 0.5
 
@@ -178,9 +297,13 @@ class OnArray:
 Transform = (
     RandomResizedCrop
     | Resize
+    | RandomResize
+    | Pad
     | CenterCrop
+    | RandomCrop
     | ThreeCrop
     | RandomHorizontalFlip
+    | RandomVerticalFlip
     | ColorJitter
     | Lighting
     | Normalize

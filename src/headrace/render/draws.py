@@ -66,7 +66,7 @@ class Viewport:
     """The part of each resized picture that is rendered, where this is not all of it.
 
     The box is resized to `sizes` int[B, 2] (height, width). The result shows what lies from `offsets`
-    int[B, 2] (left, top) on, and black outside the picture. So torchvision's Resize and CenterCrop
+    int[B, 2] (left, top) on, and the target's `fill` outside the picture. So torchvision's Resize and CenterCrop
     come out exactly, without resizing what is cut off.
     """
 
@@ -103,20 +103,23 @@ class Draws:
         viewport: The part of each resized picture that is rendered. Default: all of it.
         flips: bool[B], which results are mirrored. Default: none.
         color: Changes of colour. Default: none.
+        vertical_flips: bool[B], which results are turned upside down. Default: none.
     """
 
     boxes: NDArray[np.int32]
     viewport: Viewport | None = None
     flips: NDArray[np.bool_] | None = None
     color: Color | None = None
+    vertical_flips: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "boxes", _read_boxes(self.boxes))
         count = len(self)
         if self.viewport is not None:
             self.viewport.check(count)
-        if self.flips is not None:
-            object.__setattr__(self, "flips", read_rows("flips", self.flips, np.bool_, count))
+        for name in ("flips", "vertical_flips"):
+            if (flips := getattr(self, name)) is not None:
+                object.__setattr__(self, name, read_rows(name, flips, np.bool_, count))
         if self.color is not None:
             object.__setattr__(self, "color", self.color.check(count))
 
@@ -134,6 +137,7 @@ class Draws:
             None if self.viewport is None else self.viewport.take(rows),
             None if self.flips is None else self.flips[rows],
             None if self.color is None else self.color.take(rows),
+            None if self.vertical_flips is None else self.vertical_flips[rows],
         )
 
     def take_cropped(self, row: int) -> Draws:

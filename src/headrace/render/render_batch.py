@@ -21,12 +21,14 @@ def render_batch(
     *,
     viewport: Viewport | None = None,
     flips: ArrayLike | None = None,
+    vertical_flips: ArrayLike | None = None,
     seeks: Sequence[Data] | Arena | None = None,
     checksums: ArrayLike | None = None,
     color: Color | None = None,
     output: Output = BYTES,
     resample: Resample = "bilinear",
     depth16: Depth16 = "clip",
+    fill: tuple[int, int, int] = (0, 0, 0),
     out: NDArray[Any] | None = None,
     threads: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int32]]:
@@ -44,6 +46,7 @@ def render_batch(
         size: (height, width) of all results.
         viewport: The part of each resized picture that is rendered. Default: all of it.
         flips: bool[B], which results are mirrored. Default: none.
+        vertical_flips: bool[B], which results are turned upside down. Default: none.
         seeks: Tables of `build_seek`, which may be empty. They change the speed, never the result
             (the pixels of an image that was damaged since may differ).
         checksums: uint32[B], the CRC-32C of each encoded image; an image with another one is `Status.CHANGED`.
@@ -52,6 +55,7 @@ def render_batch(
         resample: The filter, `bilinear` or `bicubic`.
         depth16: How grey images with 16 bits per pixel become bytes: `clip` keeps levels up to 255 and makes
             all others white, as Pillow and so torchvision do; `scale` maps 0 to 65,535 to 0 to 255.
+        fill: The colour (red, green, blue) outside of a picture that its viewport leaves.
         out: The array to write to, C-contiguous, of the shape and dtype of `output`. Default: a new one.
         threads: The most threads to use, the calling one included. Default: all CPUs of the process.
 
@@ -61,7 +65,13 @@ def render_batch(
     Raises:
         ValueError: An argument has a wrong shape or value.
     """
-    draws = Draws(np.asarray(boxes), viewport, None if flips is None else np.asarray(flips), color)
+    draws = Draws(
+        np.asarray(boxes),
+        viewport,
+        None if flips is None else np.asarray(flips),
+        color,
+        None if vertical_flips is None else np.asarray(vertical_flips),
+    )
     sums = None if checksums is None else np.asarray(checksums)
-    target = Target(size, output, resample, depth16, out, threads)
+    target = Target(size, output, resample, depth16, fill, out, threads)
     return RenderRequest(Jobs(images, draws, seeks, sums), target).render()

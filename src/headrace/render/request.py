@@ -83,6 +83,7 @@ class Target:
         output: What the elements are, and how they lie in memory.
         resample: The filter, `bilinear` or `bicubic`.
         depth16: How grey images with 16 bits per pixel become bytes; see `render_batch`.
+        fill: The colour outside of pictures, before all changes of colour.
         out: The array to write to. Default: a new one.
         threads: The most threads to use. Default: all CPUs of the process.
     """
@@ -91,6 +92,7 @@ class Target:
     output: Output = BYTES
     resample: Resample = "bilinear"
     depth16: Depth16 = "clip"
+    fill: tuple[int, int, int] = (0, 0, 0)
     out: NDArray[Any] | None = None
     threads: int | None = None
 
