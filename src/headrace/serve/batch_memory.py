@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from headrace.read.run_reader import Arenas
 
-_IN_USE = 6  # more than are kept ready: being rendered, handed over, held by the training loop
+_IN_USE = 4  # more than are rendered and kept ready: handed over, held by the training loop
 Allocate = Callable[[int], NDArray[np.uint8]]
 
 
@@ -45,8 +45,8 @@ def _allocate(size: int) -> NDArray[np.uint8]:
 class BatchMemory:
     """Arrays for batches of any shape, in memory that `allocate` returns for a number of bytes. Thread-safe."""
 
-    def __init__(self, allocate: Allocate | None = None, ready: int = 2) -> None:
-        """Keep memory for `ready` batches, and for some that are in use."""
+    def __init__(self, allocate: Allocate | None = None, ready: int = 4) -> None:
+        """Keep memory for `ready` batches that are rendered or kept ready, and for some that are in use."""
         self._allocate = allocate or _allocate
         self._kept = ready + _IN_USE
         self._owners: list[NDArray[Any]] = []

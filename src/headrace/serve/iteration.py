@@ -15,15 +15,13 @@ from headrace.read.run_reader import RunReader
 from headrace.serve.batch import Batch
 from headrace.serve.python_workers import Workers
 from headrace.serve.renderer import Begun, Prepared, Renderer
+from headrace.serve.steps_in_flight import FEWEST
 from headrace.work.bounded_queue import BoundedQueue, run_ahead
 from headrace.work.delay_interrupts import started
 from headrace.work.worker_threads import start_thread
 
 # Samples that are drawn at once: for a single batch of 256, half of the time goes into calling NumPy.
 _DRAWN_TOGETHER = 1024
-
-# Steps that are rendered at the same time, so that no thread pauses at the end of a batch.
-_IN_FLIGHT = 2
 
 
 def iterate(
@@ -76,7 +74,8 @@ class Production:
         self.counters, self.pictures = renderer.counters, renderer.shape.pictures
         self.finished = False
         self._plan, self._renderer, self._first = plan, renderer, start
-        self._ahead, self._workers, self._owner = prefetch, workers, os.getpid()
+        self._in_flight, self._ahead = renderer.in_flight, prefetch + renderer.in_flight - FEWEST
+        self._workers, self._owner = workers, os.getpid()
         try:
             self._thread = start_thread("headrace-render", self._run)
         except BaseException:
@@ -129,7 +128,7 @@ class Production:
 
     def _render(self) -> Generator[Batch, None, None]:
         reader = self._open_reader()
-        ahead = run_ahead(self._prepare(reader), "headrace-plan", _IN_FLIGHT + 1)
+        ahead = run_ahead(self._prepare(reader), "headrace-plan", self._in_flight + 1)
         # The reader is closed first, since preparing may wait for it.
         with reader, ahead as steps, closing(reader):
             in_flight: deque[Begun] = deque()
@@ -153,7 +152,7 @@ class Production:
 
     def _begin_next(self, steps: BoundedQueue[Prepared], in_flight: deque[Begun]) -> bool:
         """Begin steps until enough are in flight, waiting only for the first; return False at the end."""
-        while len(in_flight) < _IN_FLIGHT and (len(steps) or not in_flight):
+        while len(in_flight) < self._in_flight and (len(steps) or not in_flight):
             before = time.perf_counter()
             prepared = steps.get()
             self.counters.read_wait_seconds += time.perf_counter() - before

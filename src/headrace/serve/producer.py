@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from headrace.plan import EpochPlan
+from headrace.read.columns import Columns
 from headrace.read.reading import Reading, RunReading, SpanReading
 from headrace.recipe.core_or_python import Pipeline
 from headrace.serve.batch import IGNORED_LABEL, Batch
@@ -18,6 +19,7 @@ from headrace.serve.python_batch import PythonSteps
 from headrace.serve.python_workers import PythonPart, Workers
 from headrace.serve.renderer import IMAGE, LABEL, Renderer
 from headrace.serve.stats import Counters, Stats, summarise
+from headrace.serve.steps_in_flight import FEWEST, count_steps
 from headrace.work.cores import count_cores
 from headrace.work.delay_interrupts import run_undisturbed
 
@@ -81,8 +83,9 @@ class Producer:
             clips = ClipDraws(clip, layout.columns.frames, plan, options.seed, epoch)
             if epochs.reads_spans:
                 reading = SpanReading(layout, plan, clips.find_frames)
+        in_flight = self._count_steps(plan, layout.columns)
         if self._memory is None:
-            self._memory = LoaderMemory(options.prefetch, self._delivery.allocate)
+            self._memory = LoaderMemory(options.prefetch + in_flight, self._delivery.allocate)
         self._memory = self._memory.here()
         return Renderer(
             layout=layout,
@@ -102,7 +105,14 @@ class Producer:
             orient=options.orient and self._pipeline.clip is None,
             shape=self._pipeline.shape,
             clips=clips,
+            in_flight=in_flight,
         )
+
+    def _count_steps(self, plan: EpochPlan, columns: Columns) -> int:
+        recipe, shape = self._pipeline.recipe, self._pipeline.shape
+        if recipe is None:
+            return FEWEST
+        return count_steps(self.threads, plan.split.batch_size, recipe, shape, columns)
 
     def _make_python_part(self, options: LoaderOptions, renderer: Renderer) -> PythonPart:
         """Return what runs in Python."""

@@ -34,6 +34,7 @@ from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import LoaderMemory
 from headrace.serve.clip_draws import ClipDraws
 from headrace.serve.stats import Counters
+from headrace.serve.steps_in_flight import FEWEST
 
 IMAGE, LABEL = "image", "label"
 
@@ -100,6 +101,8 @@ class Renderer:
     """What a sample consists of."""
     clips: ClipDraws | None = None
     """The clips that samples consist of; None for images."""
+    in_flight: int = FEWEST
+    """How many steps are rendered at the same time."""
 
     def draw(self, steps: Sequence[StepPlan]) -> list[Draws | None]:
         """Return all that is random in some steps; None for each if no image is rendered.
