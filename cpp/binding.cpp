@@ -19,6 +19,7 @@
 #include "jpeg.h"
 #include "jpeg_recode.h"
 #include "kernels.h"
+#include "labels.h"
 #include "png.h"
 #include "read_cached.h"
 #include "render.h"
@@ -226,6 +227,22 @@ void crc32c_each(nb::handle data, const Array<const int64_t, -1>& offsets,
   const WithoutGil without_gil;
   for (size_t i = 0; i < count; ++i)
     out.data()[i] = headrace::crc32c(0, buffer.data() + offsets.data()[i], size_t(sizes.data()[i]));
+}
+
+template <typename T>
+void gather_labels(const Array<const T, -1, -1>& labels, const Array<const int32_t, -1>& rows,
+                   const Array<const int32_t, -1>& columns, int fill, const Array<T, -1, -1>& out) {
+  const auto lies_below = [](const Array<const int32_t, -1>& places, size_t limit) {
+    return std::all_of(places.data(), places.data() + places.shape(0),
+                       [=](int32_t place) { return place < 0 || size_t(place) < limit; });
+  };
+  require(lies_below(rows, labels.shape(0)) && lies_below(columns, labels.shape(1)),
+          "rows and columns: they must lie in the mask");
+  require(out.shape(0) == rows.shape(0) && out.shape(1) == columns.shape(0),
+          "out: it must have all rows and columns");
+  const WithoutGil without_gil;
+  headrace::gather_labels(labels.data(), labels.shape(1), rows.data(), rows.shape(0),
+                          columns.data(), columns.shape(0), T(fill), out.data());
 }
 
 // Fills `memory` from ranges (offset, size, place) of a file; see headrace::read_cached.
@@ -459,6 +476,10 @@ NB_MODULE(_core, m) {
   m.def("crc32c", &crc32c, nb::arg("data"), nb::arg("crc") = 0);
   m.def("crc32c_each", &crc32c_each, nb::arg("data"), nb::arg("offsets"), nb::arg("sizes"),
         nb::arg("out"));
+  m.def("gather_labels", &gather_labels<uint8_t>, nb::arg("labels"), nb::arg("rows"),
+        nb::arg("columns"), nb::arg("fill"), nb::arg("out"));
+  m.def("gather_labels", &gather_labels<uint16_t>, nb::arg("labels"), nb::arg("rows"),
+        nb::arg("columns"), nb::arg("fill"), nb::arg("out"));
   m.def("read_cached", &read_cached, nb::arg("fd"), nb::arg("ranges"), nb::arg("memory"));
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));

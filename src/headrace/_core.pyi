@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
@@ -10,6 +12,13 @@ def crc32c_each(
     offsets: NDArray[np.int64],
     sizes: NDArray[np.int64],
     out: NDArray[np.uint32],
+) -> None: ...
+def gather_labels(
+    labels: NDArray[Any],
+    rows: NDArray[np.int32],
+    columns: NDArray[np.int32],
+    fill: int,
+    out: NDArray[Any],
 ) -> None: ...
 def read_cached(fd: int, ranges: NDArray[np.int64], memory: NDArray[np.uint8]) -> bool: ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -50,6 +50,27 @@ class ByteRanges:
 
 
 @dataclass(frozen=True, eq=False)
+class MaskColumns:
+    """Where the masks of all samples lie, and their sizes in pixels, 0 if a mask is damaged or missing."""
+
+    ranges: ByteRanges
+    height: NDArray[np.int64]
+    width: NDArray[np.int64]
+    is_deep: bool
+    """Whether a mask has 16 bits per pixel."""
+
+    @classmethod
+    def join(cls, parts: Sequence[MaskColumns]) -> MaskColumns:
+        """Return the masks of all parts, one after the other."""
+        return cls(
+            ByteRanges.join([part.ranges for part in parts]),
+            np.concatenate([part.height for part in parts]),
+            np.concatenate([part.width for part in parts]),
+            any(part.is_deep for part in parts),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Columns:
     """One row per sample, in index order. About 80 bytes each; the index itself is not kept.
 
@@ -57,7 +78,8 @@ class Columns:
     the sample's picture, wanted or not; `height` and `width` are 0 if it is damaged or missing.
     `orientation` is EXIF's, 1 for upright.
     `seek` says where the image's table lies in the seek file of its shard. If videos are wanted, `image` is
-    the sample's video, `seek` all tables of its frames, and `frames` says more about these.
+    the sample's video, `seek` all tables of its frames, and `frames` says more about these. `masks` are those that
+    are decoded.
     """
 
     files: Sequence[str]
@@ -72,6 +94,7 @@ class Columns:
     user: dict[str, pa.ChunkedArray]
     orientation: NDArray[np.uint8]
     frames: VideoFrames | None = None
+    masks: Mapping[str, MaskColumns] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.file)
@@ -117,11 +140,12 @@ def read_columns(
     user: Sequence[str] = (),
     image: bool = True,
     shards: Sequence[int] = (),
+    masks: Mapping[str, str] | None = None,
 ) -> Columns:
     """Return the columns of an index.
 
     The image of a sample is the first of `pictures` that it has. `wanted` are fields, `user` are the
-    user's columns. `shards` has the number of rows of each shard.
+    user's columns. `shards` has the number of rows of each shard. `masks` has the field of each mask by its name.
     """
     if image and not pictures:
         raise CorruptError(f"no image field among {field_names(index.schema)}")
@@ -132,10 +156,18 @@ def read_columns(
     images = [_read_ranges(index, name) for name in pictures] or [none]
     first = _first_range(images)
     fields = {name: _read_ranges(index, name, ABSENT) for name in wanted}
+    labels = {name: _read_masks(index, field) for name, field in (masks or {}).items()}
     return Columns(
         files=codes.dictionary.to_pylist(),
         file=codes.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-        span=_span([*fields.values(), *([first] if image else [])] or [none]),
+        span=_span(
+            [
+                *fields.values(),
+                *(mask.ranges for mask in labels.values()),
+                *([first] if image else []),
+            ]
+            or [none]
+        ),
         image=first,
         seek=_find_seeks(index, pictures, [ranges.size for ranges in images], shards),
         fields=fields,
@@ -145,6 +177,17 @@ def read_columns(
         user={name: index[name] for name in user},
         orientation=_read_orientations(index, pictures),
         frames=_read_frames(index, pictures),
+        masks=labels,
+    )
+
+
+def _read_masks(index: pa.Table, name: str) -> MaskColumns:
+    kinds = pc.unique(index[f"{name}.kind"].cast(pa.string())).to_pylist()
+    return MaskColumns(
+        _read_ranges(index, name),
+        _numbers(index[f"{name}.height"]),
+        _numbers(index[f"{name}.width"]),
+        any(kind is not None and kind.endswith("-16") for kind in kinds),
     )
 
 

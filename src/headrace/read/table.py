@@ -10,11 +10,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headrace.read.columns import ByteRanges, Columns, digest_keys, find_several, read_columns
+from headrace.read.columns import (
+    ByteRanges,
+    Columns,
+    MaskColumns,
+    digest_keys,
+    find_several,
+    read_columns,
+)
 from headrace.read.dataset import Dataset
 from headrace.read.frames import VideoFrames
 from headrace.read.run_layout import Part
-from headrace.sample import is_image_field, is_video_field, picture_fields
+from headrace.sample import find_mask, is_image_field, is_video_field, picture_fields
 from headrace.store.index_schema import field_names, user_columns
 from headrace.store.rows import read_row
 
@@ -157,14 +164,17 @@ def _read(
 ) -> Columns:
     wanted = [name for name in fields if f"{name}.offset" in index.column_names]
     user = [name for name in fields if name in index.column_names]
-    missing = set(fields) - set(wanted) - set(user)
+    rest = [name for name in fields if name not in wanted and name not in user]
+    found = {name: find_mask(dataset.fields, name) for name in rest}
+    masks = {name: field for name, field in found.items() if field is not None}
+    missing = set(rest) - set(masks)
     if missing:
         raise ValueError(
             f"{dataset.origin} has no {sorted(missing)}: it has the fields {list(dataset.fields)} "
             f"and the columns {index.column_names}"
         )
     shards = [shard.samples for shard in dataset.manifest.shards]
-    return read_columns(index, pictures, wanted, user, image, shards)
+    return read_columns(index, pictures, wanted, user, image, shards, masks)
 
 
 def _parts_of(dataset: Dataset, start: int) -> list[Part]:
@@ -205,7 +215,12 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
             for name in first.user
         },
         frames=_join_frames(parts),
+        masks=_join_masks(parts),
     )
+
+
+def _join_masks(parts: list[Columns]) -> dict[str, MaskColumns]:
+    return {name: MaskColumns.join([part.masks[name] for part in parts]) for name in parts[0].masks}
 
 
 def _join_frames(parts: list[Columns]) -> VideoFrames | None:

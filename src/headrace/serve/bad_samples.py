@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -62,6 +63,21 @@ class BadSamples:
                 reason = self._name_frame(row, frames[i], first, status.shape[1], reason)
             errors.append(self.report(row, reason))
         bad |= failed
+
+    def find_failed(
+        self,
+        step: StepPlan,
+        failed: Mapping[int, str],
+        field: str,
+        bad: NDArray[np.bool_],
+        errors: list[tuple[str, str]],
+    ) -> None:
+        """Add the samples at the places `failed` to `bad`, reported in `errors` with the field and the reason."""
+        for i in sorted(failed):
+            if step.valid[i] and not bad[i]:
+                reason = f"{field}: {failed[i]}"
+                errors.append(self._report(int(step.rows[i]), f": {reason}", reason))
+            bad[i] = True
 
     def _name_frame(
         self, row: int, frames: NDArray[np.int64], picture: int, pictures: int, reason: str

@@ -14,6 +14,7 @@ from headrace.serve.delivery import Delivery
 from headrace.serve.derived_options import find_common_size
 from headrace.serve.epochs import Epochs
 from headrace.serve.loader_options import LoaderOptions
+from headrace.serve.masks import check_masks
 from headrace.serve.producer import Producer
 from headrace.serve.refuse_masks import check_no_masks
 from headrace.serve.renderer import IMAGE
@@ -103,6 +104,13 @@ class Loader(LoaderOptions):
         self._epochs = Epochs(self.dataset, self, clip)
         self._cursor = Cursor(self._epochs, self.given_place)
         pipeline = self._divide_transform() if IMAGE in self.fields else Pipeline(None)
+        check_masks(
+            self._epochs.table.columns,
+            pipeline,
+            self.fields,
+            orient=self.orient,
+            collates=self.collate_fn is not None,
+        )
         self._output = pipeline.final_output
         self._pipeline = pipeline.leave_bytes() if delivery.keeps_bytes else pipeline
         self._delivery = delivery

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -28,11 +28,13 @@ from headrace.render import (
     Rendering,
     RenderRequest,
 )
+from headrace.render.labels import LabelRequest
 from headrace.render.options import Depth16
 from headrace.serve.bad_samples import BadSamples, OnError, choose_rows, take_rows
 from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import LoaderMemory
 from headrace.serve.clip_draws import ClipDraws
+from headrace.serve.masks import describe_unlike, find_unlike
 from headrace.serve.stats import Counters
 from headrace.serve.steps_in_flight import FEWEST
 
@@ -48,6 +50,7 @@ class Prepared:
         images: The encoded images if they are rendered elsewhere.
         jobs: The images to be rendered, if there are any.
         frames: The frames int64[B, K, T] of clips; None for images.
+        masks: The masks to be rendered, by their names among the fields.
     """
 
     number: int
@@ -57,6 +60,7 @@ class Prepared:
     images: Arena | None = None
     jobs: Jobs | None = None
     frames: NDArray[np.int64] | None = None
+    masks: Mapping[str, LabelRequest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +148,24 @@ class Renderer:
         turned = self.layout.columns.orientation[step.rows] if self.orient else None
         draws = draws.repeat(self.shape.frames or 1)
         jobs = Jobs(images, draws, seeks, checksums, self._sizes(step), turned)
-        return Prepared(number, step, runs, lost, jobs=jobs, frames=frames)
+        masks = self._prepare_masks(step, draws, runs, lost)
+        return Prepared(number, step, runs, lost, jobs=jobs, frames=frames, masks=masks)
+
+    def _prepare_masks(
+        self, step: StepPlan, draws: Draws, runs: dict[int, Run], lost: dict[int, str]
+    ) -> dict[str, LabelRequest]:
+        """Return the masks of a step; add the rows whose masks have not the size of their image to `lost`."""
+        columns, requests = self.layout.columns, {}
+        for name, mask in columns.masks.items():
+            for row in step.rows[find_unlike(columns, mask, step.rows)].tolist():
+                lost.setdefault(row, describe_unlike(columns, mask, row, name))
+            offsets, sizes = mask.ranges.offset[step.rows], mask.ranges.size[step.rows]
+            data = self._gather(step.rows, offsets[:, None], sizes[:, None], runs)
+            assert self.recipe is not None
+            size = self.recipe.make_target(draws).size
+            dtype = np.uint16 if mask.is_deep else np.uint8
+            requests[name] = LabelRequest(data, draws, size, dtype, threads=self.threads)
+        return requests
 
     def _find_clips(self, number: int, step: StepPlan, lost: dict[int, str]) -> NDArray[np.int64]:
         """Return the frames of a step; add the rows whose videos are too short to `lost`."""
@@ -175,11 +196,13 @@ class Renderer:
         """Add the rows with a field of a wrong checksum to `lost`; the core checks images that it renders."""
         columns = self.layout.columns
         for name in self.fields:
-            if (field := columns.fields.get(name)) is None:
+            mask = columns.masks.get(name)
+            if (ranges := columns.fields.get(name) if mask is None else mask.ranges) is None:
                 continue
-            data = self._gather(rows, field.offset[rows][:, None], field.size[rows][:, None], runs)
+            offsets, sizes = ranges.offset[rows], ranges.size[rows]
+            data = self._gather(rows, offsets[:, None], sizes[:, None], runs)
             found = np.array([crc32c(item) for item in data], np.uint32)
-            expected = np.where(data.sizes > 0, field.checksum[rows], 0)
+            expected = np.where(data.sizes > 0, ranges.checksum[rows], 0)
             for row in rows[found != expected].tolist():
                 lost.setdefault(row, f"{name}: {self.layout.describe_changed(row)}")
 
@@ -244,13 +267,18 @@ class Renderer:
         elif images is not None and frames is not None:
             count = self.shape.pictures
             images = [images[i : i + count] for i in range(0, len(images), count)]
+        masks = self._finish_masks(prepared, bad, errors)
         kept = choose_rows(bad, self.on_error)
         if kept is not None:
             images, frames = take_rows(images, kept), take_rows(frames, kept)
             valid = step.valid[kept] & ~bad[kept]
             step = StepPlan(step.rows[kept], valid, step.draws[kept])
         values = tuple(
-            images if name == IMAGE else self._column(name, step, prepared.runs)
+            images
+            if name == IMAGE
+            else take_rows(masks[name], kept)
+            if name in masks
+            else self._column(name, step, prepared.runs)
             for name in self.fields
         )
         return Batch(
@@ -263,6 +291,16 @@ class Renderer:
             step=prepared.number,
             clips=self._drop_axis(frames),
         )
+
+    def _finish_masks(
+        self, prepared: Prepared, bad: NDArray[np.bool_], errors: list[tuple[str, str]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the masks of a step; add the samples whose masks do not decode to `bad`."""
+        masks = {}
+        for name, request in prepared.masks.items():
+            masks[name], failed = request.render()
+            self.bad_samples.find_failed(prepared.step, failed, name, bad, errors)
+        return masks
 
     def _drop_axis(self, frames: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
         """Return the frames of a batch as the user sees them: [B, T] where there is one clip."""
