@@ -229,20 +229,30 @@ void crc32c_each(nb::handle data, const Array<const int64_t, -1>& offsets,
     out.data()[i] = headrace::crc32c(0, buffer.data() + offsets.data()[i], size_t(sizes.data()[i]));
 }
 
+using AxisTuple = std::tuple<int32_t, int32_t, int32_t, bool>;
+
+headrace::LabelAxis read_axis(const AxisTuple& axis, size_t available, int32_t count) {
+  const auto [size, full, offset, flip] = axis;
+  require(size > 0 && full > 0 && offset > -(1 << 30) && offset < 1 << 30 && count < 1 << 30,
+          "an axis: (size, full, offset, flip), with sizes of at least 1");
+  // The last pixel that is seen must be there: masks need not be decoded below it.
+  const int64_t seen = std::min<int64_t>(int64_t(offset) + count, full) - 1;
+  const float scale = float(size) / float(full);
+  require(seen < 0 || size_t(std::min(int32_t(float(seen) * scale), size - 1)) < available,
+          "labels: what is seen of them must be there");
+  return {size, full, offset, flip};
+}
+
+// Axes are (size, full, offset, flip); see headrace::LabelAxis.
 template <typename T>
-void gather_labels(const Array<const T, -1, -1>& labels, const Array<const int32_t, -1>& rows,
-                   const Array<const int32_t, -1>& columns, int fill, const Array<T, -1, -1>& out) {
-  const auto lies_below = [](const Array<const int32_t, -1>& places, size_t limit) {
-    return std::all_of(places.data(), places.data() + places.shape(0),
-                       [=](int32_t place) { return place < 0 || size_t(place) < limit; });
-  };
-  require(lies_below(rows, labels.shape(0)) && lies_below(columns, labels.shape(1)),
-          "rows and columns: they must lie in the mask");
-  require(out.shape(0) == rows.shape(0) && out.shape(1) == columns.shape(0),
-          "out: it must have all rows and columns");
+void render_labels(const Array<const T, -1, -1>& labels, const AxisTuple& rows,
+                   const AxisTuple& columns, int fill, const Array<T, -1, -1>& out) {
+  const auto height = int32_t(out.shape(0)), width = int32_t(out.shape(1));
+  const auto down = read_axis(rows, labels.shape(0), height);
+  const auto across = read_axis(columns, labels.shape(1), width);
   const WithoutGil without_gil;
-  headrace::gather_labels(labels.data(), labels.shape(1), rows.data(), rows.shape(0),
-                          columns.data(), columns.shape(0), T(fill), out.data());
+  headrace::render_labels(labels.data(), labels.shape(1), down, across, T(fill), out.data(), height,
+                          width);
 }
 
 // Fills `memory` from ranges (offset, size, place) of a file; see headrace::read_cached.
@@ -476,9 +486,9 @@ NB_MODULE(_core, m) {
   m.def("crc32c", &crc32c, nb::arg("data"), nb::arg("crc") = 0);
   m.def("crc32c_each", &crc32c_each, nb::arg("data"), nb::arg("offsets"), nb::arg("sizes"),
         nb::arg("out"));
-  m.def("gather_labels", &gather_labels<uint8_t>, nb::arg("labels"), nb::arg("rows"),
+  m.def("render_labels", &render_labels<uint8_t>, nb::arg("labels"), nb::arg("rows"),
         nb::arg("columns"), nb::arg("fill"), nb::arg("out"));
-  m.def("gather_labels", &gather_labels<uint16_t>, nb::arg("labels"), nb::arg("rows"),
+  m.def("render_labels", &render_labels<uint16_t>, nb::arg("labels"), nb::arg("rows"),
         nb::arg("columns"), nb::arg("fill"), nb::arg("out"));
   m.def("read_cached", &read_cached, nb::arg("fd"), nb::arg("ranges"), nb::arg("memory"));
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),

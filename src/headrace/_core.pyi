@@ -13,10 +13,10 @@ def crc32c_each(
     sizes: NDArray[np.int64],
     out: NDArray[np.uint32],
 ) -> None: ...
-def gather_labels(
+def render_labels(
     labels: NDArray[Any],
-    rows: NDArray[np.int32],
-    columns: NDArray[np.int32],
+    rows: tuple[int, int, int, bool],
+    columns: tuple[int, int, int, bool],
     fill: int,
     out: NDArray[Any],
 ) -> None: ...

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,6 @@ from headrace.errors import DecodeError
 from headrace.render.arena import Arena, Data
 from headrace.render.decode import decode_labels
 from headrace.render.draws import Draws
-
-_OUTSIDE = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,35 +62,32 @@ class LabelRequest:
         left, top, width, height = self.draws.boxes[row].tolist()
         if width < 1 or height < 1:
             raise DecodeError("the mask is too small, or too long and thin, for this transform")
-        view = self.draws.viewport
-        if view is None:
-            full, offset = self.size, (0, 0)
-        else:
-            full = tuple(view.sizes[row].tolist())
-            offset = tuple(view.offsets[row].tolist())
-        columns = _find_nearest(width, full[1], offset[0], self.size[1])
-        rows = _find_nearest(height, full[0], offset[1], self.size[0])
-        if self.draws.flips is not None and self.draws.flips[row]:
-            columns = columns[::-1]
-        if self.draws.vertical_flips is not None and self.draws.vertical_flips[row]:
-            rows = rows[::-1]
-        used = int(rows.max()) + 1
+        full, (x, y) = self.size, (0, 0)
+        if (view := self.draws.viewport) is not None:
+            (full_height, full_width), (x, y) = view.sizes[row].tolist(), view.offsets[row].tolist()
+            full = full_height, full_width
+        flip = self.draws.flips is not None and bool(self.draws.flips[row])
+        upside_down = self.draws.vertical_flips is not None and bool(self.draws.vertical_flips[row])
+        rows = _Axis(height, full[0], y, upside_down)
+        columns = _Axis(width, full[1], x, flip)
         data: Any = self.masks[row]
-        if used < 1 or columns.max() < 0:  # nothing of the mask is seen, but it must be one
-            used = 1
-        labels = decode_labels(data, (left, top, width, used))
+        labels = decode_labels(data, (left, top, width, rows.count_seen(self.size[0])))
         if labels.dtype.itemsize > out.dtype.itemsize:
             raise DecodeError(f"the mask has labels of {labels.dtype}, the batch {out.dtype}")
         labels = labels.astype(out.dtype, copy=False)
-        _core.gather_labels(
-            labels, np.ascontiguousarray(rows), np.ascontiguousarray(columns), self.fill, out
-        )
+        _core.render_labels(labels, rows, columns, self.fill, out)
 
 
-def _find_nearest(size: int, full: int, offset: int, count: int) -> NDArray[np.int32]:
-    """Return which of `size` pixels each of `count` results shows, if they are resized to `full` and the results begin
-    at `offset`; -1 outside of them."""
-    places = np.arange(offset, offset + count, dtype=np.int32)
-    scale = np.float32(size) / np.float32(full)
-    nearest = np.minimum((places.astype(np.float32) * scale).astype(np.int32), size - 1)
-    return np.where((places < 0) | (places >= full), _OUTSIDE, nearest).astype(np.int32)
+class _Axis(NamedTuple):
+    """As the core takes it: `size` pixels are resized to `full`, of which results show those from `offset` on."""
+
+    size: int
+    full: int
+    offset: int
+    flip: bool
+
+    def count_seen(self, count: int) -> int:
+        """Return how many pixels there are up to the last that `count` results show; at least 1."""
+        last = max(min(self.offset + count, self.full) - 1, 0)
+        nearest = int(np.float32(last) * (np.float32(self.size) / np.float32(self.full)))
+        return min(nearest, self.size - 1) + 1
