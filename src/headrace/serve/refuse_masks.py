@@ -59,10 +59,7 @@ def _explain(dataset: Dataset, field: str, reason: str, images: Sequence[str]) -
     others = [name for name in images if find_mask_word(name) is None and name != field]
     advice = f"load its bytes with fields=({field!r}, ...)"
     if others:
-        advice = (
-            f"load its bytes beside the image with fields=('image', {field!r}) and decode them in collate_fn, or choose one of "
-            f"{others} with choose_image"
-        )
+        advice = f"choose one of {others} with choose_image, and load it beside that with fields=('image', 'mask')"
     return (
         f"{dataset.origin}: {field} cannot be loaded as an image, since it is a mask ({reason}) and resizing would mix its "
         f"values; {advice}"
