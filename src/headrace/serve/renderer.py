@@ -273,12 +273,9 @@ class Renderer:
             images, frames = take_rows(images, kept), take_rows(frames, kept)
             valid = step.valid[kept] & ~bad[kept]
             step = StepPlan(step.rows[kept], valid, step.draws[kept])
+        pixels = {IMAGE: images, **{name: take_rows(mask, kept) for name, mask in masks.items()}}
         values = tuple(
-            images
-            if name == IMAGE
-            else take_rows(masks[name], kept)
-            if name in masks
-            else self._column(name, step, prepared.runs)
+            pixels[name] if name in pixels else self._column(name, step, prepared.runs)
             for name in self.fields
         )
         return Batch(
