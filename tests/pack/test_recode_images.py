@@ -121,3 +121,9 @@ def test_info_and_export_say_what_was_recoded(folder: Path, tmp_path: Path) -> N
     exported = (tmp_path / "out" / "a" / "progressive.jpg").read_bytes()
     expected = decode_with_pillow(FILES["a/progressive.jpg"])
     np.testing.assert_array_equal(decode_with_pillow(exported), expected)
+
+
+def test_what_is_shrunk_afterwards_is_no_longer_recoded(folder: Path, tmp_path: Path) -> None:
+    headrace.pack_dataset(folder / "a", tmp_path / "packed", recode=True)
+    headrace.pack_dataset(tmp_path / "packed", tmp_path / "small", shrink=headrace.Shrink(short=50))
+    assert not any(sample.recoded for sample in headrace.open_dataset(tmp_path / "small"))

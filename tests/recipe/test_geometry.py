@@ -141,6 +141,8 @@ def test_flips_before_a_random_crop_are_compiled(torchvision: ModuleType) -> Non
         (lambda T: [T.Pad(2, 1), T.RandomCrop(8, fill=2)], "crops once and first"),
         (lambda T: [T.Pad(2, 1), T.CenterCrop(8)], "crops once and first"),
         (lambda T: [T.RandomResizedCrop(8), T.Pad(2)], "crops once and first"),
+        (lambda T: [T.ToTensor(), T.Pad(2, fill=1)], "its fill is for floats"),
+        (lambda T: [T.ToTensor(), T.RandomCrop(8, padding=2, fill=1)], "its fill is for floats"),
     ],
 )
 def test_what_the_core_cannot_do_says_why(torchvision: ModuleType, make: Any, why: str) -> None:
@@ -196,6 +198,7 @@ def test_streams_of_the_new_steps_are_their_own() -> None:
         (lambda: RandomVerticalFlip(2), "probability"),
         (lambda: compile_recipe([RandomResize(0.5, 2.0)], (8, 8)), "needs a crop"),
         (lambda: compile_recipe([Pad(1, 2), RandomCrop(8, fill=3)], None), "another colour"),
+        (lambda: compile_recipe([Pad(1, 2), CenterCrop(8)], None), "give Pad the fill 0"),
         (lambda: compile_recipe([CenterCrop(8), RandomCrop(8)], None), "leave one of them out"),
         (lambda: compile_recipe([RandomResizedCrop(8), Pad(8)], None), "gives the size"),
         (lambda: compile_recipe([RandomCrop(8), ColorJitter(), Pad(8)], None), "in this order"),
@@ -204,3 +207,30 @@ def test_streams_of_the_new_steps_are_their_own() -> None:
 def test_mistakes_are_explained(make: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+@pytest.mark.parametrize("common_size", [None, (20, 30)])
+def test_a_random_size_that_a_step_in_python_follows_goes_to_python(
+    torchvision: ModuleType, common_size: tuple[int, int] | None
+) -> None:
+    V = torchvision.transforms.v2
+    steps = [V.RandomResize(32, 64), V.RandomRotation(3), V.RandomCrop(32)]
+    pipeline = divide_transform(V.Compose(steps), common_size)
+    assert pipeline.recipe is None and len(pipeline.steps) == 3
+
+
+@pytest.mark.parametrize("common_size", [None, (20, 30)])
+@pytest.mark.parametrize(
+    "steps", [[RandomResize(0.5, 2.0)], [Pad((1, 2, 3, 4), 9)], [Resize(11), Pad(2)]]
+)
+def test_batches_of_one_may_have_any_size(
+    torchvision: ModuleType, steps: list[Any], common_size: tuple[int, int] | None
+) -> None:
+    pixels = make_pixels(20, 30)
+    recipe = compile_recipe(steps, common_size, any_size=True)
+    draws, out = draw_and_render(recipe, pixels, 3)
+    if draws.viewport is None:
+        assert common_size is not None
+    else:
+        F = torchvision.transforms.v2.functional
+        np.testing.assert_array_equal(out, replay(F, pixels, steps, draws))

@@ -16,6 +16,7 @@ from headrace import Loader
 from headrace.read.columns import Columns
 from headrace.recipe.clip import IMAGES
 from headrace.recipe.core_recipe import Recipe
+from headrace.recipe.geometry import Geometry
 from headrace.render import Rendering
 from headrace.serve import producer
 from headrace.serve.renderer import Begun, Prepared, Renderer
@@ -94,7 +95,7 @@ def read_columns(path: Path) -> Columns:
 def test_small_batches_for_many_threads_have_more_steps_in_flight(
     giants: Path, threads: int, batch_size: int, steps: int
 ) -> None:
-    recipe = Recipe(size=(224, 224))
+    recipe = Recipe(geometry=Geometry(size=(224, 224)))
     assert count_steps(threads, batch_size, recipe, IMAGES, read_columns(giants)) == steps
 
 
@@ -104,6 +105,6 @@ def test_memory_of_more_than_two_steps_is_bounded(
 ) -> None:
     columns = read_columns(giants)
     size = None if side is None else (side, side)
-    steps = count_steps(threads, batch_size, Recipe(size=size), IMAGES, columns)
+    steps = count_steps(threads, batch_size, Recipe(geometry=Geometry(size=size)), IMAGES, columns)
     pixels = (columns.height * columns.width).mean() if side is None else side**2
     assert steps == 2 or steps * batch_size * int(3 * pixels) <= threads * 64 << 20

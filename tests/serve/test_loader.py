@@ -970,7 +970,10 @@ def test_a_batch_can_be_rebuilt_from_its_values(packed: Path) -> None:
         ({"transform": None}, "differ in size"),
         ({"transform": [Resize(30)]}, r"Resize\(30\) leaves images of different sizes"),
         ({"transform": [RandomHorizontalFlip(), CenterCrop(8)]}, "in this order"),
-        ({"transform": [RandomResizedCrop(8), CenterCrop(8)]}, "leave Resize and other crops out"),
+        (
+            {"transform": [RandomResizedCrop(8), CenterCrop(8)]},
+            "leave Resize, Pad and other crops out",
+        ),
         ({"transform": CROP, "batch_size": 0}, "batch_size is 0"),
         (
             {"transform": CROP, "on_error": "ignore"},

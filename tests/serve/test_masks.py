@@ -277,3 +277,21 @@ def test_several_masks_must_be_named(tmp_path: Path) -> None:
     for images, masks, segments in loader:
         np.testing.assert_array_equal(masks, images[..., 0])
         np.testing.assert_array_equal(segments, masks)
+
+
+def test_a_mixture_must_agree_on_what_is_a_mask(pairs: Path, tmp_path: Path) -> None:
+    write_tar(tmp_path / "b.tar", {"0.jpg": encode(40, 40), "0.mask": b"bytes"})
+    headrace.pack_dataset(tmp_path / "b.tar", tmp_path / "other")
+    mixture = headrace.Mixture([pairs, tmp_path / "other"], [1, 1])
+    with pytest.raises(ValueError, match="'mask' is a mask in only one of"):
+        headrace.Loader(mixture, 4, fields=("image", "mask"), transform=[RandomCrop(8)])
+
+
+def test_a_damaged_image_is_not_blamed_on_its_mask(tmp_path: Path) -> None:
+    source = break_pairs(tmp_path / "source", {"005.png": b"\x89PNG damaged"})
+    headrace.index_dataset(source, out=tmp_path / "index", on_error="skip")
+    loader = headrace.Loader(
+        tmp_path / "index", 4, fields=("image", "mask"), transform=[RandomCrop(8)], on_error="skip"
+    )
+    (error,) = (error for batch in loader for error in batch.errors)
+    assert error[0] == "005" and "mask" not in error[1]

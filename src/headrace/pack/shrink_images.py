@@ -60,7 +60,8 @@ def shrink_sample(sample: Sample, shrink: Shrink) -> Sample:
     suffixes.pop(name, None)
     head, dot, _ = name.rpartition(".")
     fields[f"{head}{dot}{found.suffix}"] = found.data
-    return replace(sample, fields=fields, suffixes=suffixes)
+    recoded = {other: kind for other, kind in sample.recoded.items() if other != name}
+    return replace(sample, fields=fields, suffixes=suffixes, recoded=recoded)
 
 
 class _Smaller(NamedTuple):

@@ -191,6 +191,7 @@ def _parts_of(dataset: Dataset, start: int) -> list[Part]:
 def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
     if len(parts) == 1:
         return parts[0]
+    _check_masks(datasets, parts)
     files: list[str] = []
     shifted = []
     for part in parts:
@@ -217,6 +218,16 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
         frames=_join_frames(parts),
         masks=_join_masks(parts),
     )
+
+
+def _check_masks(datasets: Sequence[Dataset], parts: list[Columns]) -> None:
+    """Raise ValueError if a name means a mask in one dataset, and bytes or a column in another."""
+    for dataset, part in zip(datasets, parts, strict=True):
+        if unlike := sorted(part.masks.keys() ^ parts[0].masks.keys()):
+            raise ValueError(
+                f"{unlike[0]!r} is a mask in only one of {datasets[0].origin} and {dataset.origin}: give it another name in "
+                "one of them, or leave it out of fields"
+            )
 
 
 def _join_masks(parts: list[Columns]) -> dict[str, MaskColumns]:

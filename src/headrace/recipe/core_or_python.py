@@ -151,7 +151,7 @@ def _divide_steps(
             entry.fit(common_size, any_size=any_size and own), output=BYTES
         )
     except ValueError:
-        if common_size is not None or own:
+        if own:
             raise  # our own steps run in the core or nowhere
         why = _explain_sizes(steps, count, why)
         first, entry, count = None, _NOTHING, 0

@@ -139,11 +139,7 @@ class Recipe:
 
     def make_target(self, draws: Draws) -> Target:
         """Return the target of a batch."""
-        size = self.size
-        if size is None:
-            assert draws.viewport is not None
-            height, width = draws.viewport.sizes[0].tolist()  # all jobs show the same sample
-            size = height, width
+        size = self.geometry.find_size(draws)
         return Target(size, self.output, self.geometry.resample, fill=self.geometry.fill)
 
     def draw(self, randomness: Randomness, heights: Sizes, widths: Sizes) -> Draws:
@@ -200,6 +196,15 @@ def compile_recipe(
     recipe = Recipe()
     for step in steps:
         if isinstance(step, GEOMETRIC) and not recipe.geometry.fits(step):
-            raise ValueError(f"{step} pads with another colour than Pad: give both the same fill")
+            raise ValueError(_explain_padding(step))
         recipe = recipe.put(step)
     return recipe.fit(common_size, any_size=any_size)
+
+
+def _explain_padding(step: Transform) -> str:
+    """Say why a step cannot follow Pad."""
+    if isinstance(step, ThreeCrop):
+        return "ThreeCrop takes images as they are: leave Pad out"
+    if isinstance(step, CenterCrop):
+        return f"{step} fills up with black, and Pad with another colour: give Pad the fill 0"
+    return f"{step} pads with another colour than Pad: give both the same fill"

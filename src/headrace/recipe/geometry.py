@@ -99,7 +99,7 @@ class Geometry:
         """Return this with the size that results have; see `Recipe.fit`."""
         if (crop := self.random_resized_crop or self.crop) is not None:
             return replace(self, size=pair(crop.size))
-        if any_size and common_size is None and self.pad is None:
+        if any_size and (common_size is None or isinstance(self.resize, RandomResize)):
             return replace(self, size=None)
         if isinstance(self.resize, RandomResize):
             raise ValueError(  # noqa: TRY004 - the type is fine, its place is not
@@ -154,6 +154,15 @@ class Geometry:
         assert draws.viewport is not None
         return replace(draws, viewport=replace(draws.viewport, offsets=offsets.reshape(-1, 2)))
 
+    def find_size(self, draws: Draws) -> Size:
+        """Return the size of all results of some draws; if each image has its own, all draws are of the same image."""
+        if self.size is not None:
+            return self.size
+        assert draws.viewport is not None
+        height, width = draws.viewport.sizes[0].tolist()
+        left, top, right, bottom = (0, 0, 0, 0) if self.pad is None else self.pad.sides
+        return height + top + bottom, width + left + right
+
     def _draw_boxes(
         self, randomness: Randomness, heights: Sizes, widths: Sizes
     ) -> tuple[NDArray[np.int32], Viewport | None]:
@@ -171,7 +180,8 @@ class Geometry:
         possible = ((sizes >= 1) & (sizes <= MAX_SIDE)).all(axis=1)
         if self.size is None:
             possible &= sizes.prod(axis=1) <= _MOST_PIXELS
-            offsets = np.zeros_like(sizes)
+            left, top, _, _ = self._find_padding(*new)
+            offsets = np.stack([-left, -top], axis=1)
         else:
             offsets, fits = self._draw_offsets(randomness, *new, self.size)
             possible &= fits

@@ -179,14 +179,14 @@ def _read_random_resize(step: Any, form: Form) -> Meaning | str:
 
 def _read_pad(step: Any, form: Form) -> Meaning | str:
     sides = _read_sides(step.padding, v2_crop=False)
-    color = _read_color(step)
+    color = _read_color(step, form)
     if isinstance(color, str):
         return color
     return "its padding is negative" if min(sides) < 0 else Pad(sides, color)
 
 
 def _read_plain_crop(step: Any, form: Form) -> Meaning | str:
-    color = _read_color(step)
+    color = _read_color(step, form)
     if isinstance(color, str):
         return color
     sides = _read_sides(step.padding or 0, v2_crop=_find_family(step) == "v2")
@@ -202,7 +202,7 @@ def _read_sides(padding: Any, *, v2_crop: bool) -> Sides:
     return (left, right, top, bottom) if v2_crop and len(sides) == 4 else (left, top, right, bottom)
 
 
-def _read_color(step: Any) -> Level3 | str:
+def _read_color(step: Any, form: Form) -> Level3 | str:
     """Return what a step pads images with, or why the core cannot."""
     if step.padding_mode != "constant":
         return f"the core pads with a colour, not with padding_mode={step.padding_mode!r}"
@@ -210,6 +210,8 @@ def _read_color(step: Any) -> Level3 | str:
     levels = tuple(fill) if isinstance(fill, Sequence) else (fill,) * 3
     if isinstance(fill, dict) or len(levels) != 3:
         return "its fill is not one colour for images"
+    if form == "floats" and any(levels):
+        return "its fill is for floats: put it before what makes tensors"
     if any(level != int(level) or not 0 <= level <= 255 for level in levels):
         return "its fill is not in levels from 0 to 255"
     return int(levels[0]), int(levels[1]), int(levels[2])

@@ -1,7 +1,7 @@
 """The transforms that the native core runs, as values. Names and defaults are torchvision's.
 
-A list of them has `RandomResizedCrop`; or `Resize` or `RandomResize`, then `Pad`, then `CenterCrop`, `RandomCrop` or
-`ThreeCrop`, each of which may be left out. Flips and colours follow in the order below, and `Normalize` last. Your own
+A list of them has `RandomResizedCrop`; or `Resize` or `RandomResize`, then `Pad`, then `CenterCrop` or `RandomCrop`
+(`ThreeCrop` for clips, without `Pad`), each of which may be left out. Flips and colours follow in the order below, and `Normalize` last. Your own
 functions can stand before `Normalize`.
 """
 

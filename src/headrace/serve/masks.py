@@ -42,11 +42,11 @@ def check_masks(
 
 
 def find_unlike(columns: Columns, mask: MaskColumns, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which rows have no mask of the size of their image."""
+    """Return which rows have no mask of the size of their image. Of images that are damaged, that is the fault."""
     unlike: NDArray[np.bool_] = np.logical_or(
         mask.height[rows] != columns.height[rows], mask.width[rows] != columns.width[rows]
     )
-    return unlike
+    return unlike & (columns.height[rows] > 0)
 
 
 def describe_unlike(columns: Columns, mask: MaskColumns, row: int, name: str) -> str:
