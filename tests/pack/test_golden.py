@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import headrace
+from headrace.store.manifest import find_checksum
 
 # Two grey 8×8 JPEGs, written out so that no encoder can change them.
 HEAD = "ffd8ffe000104a46494600010100000100010000ffdb004300" + "10" * 64
@@ -68,7 +69,7 @@ def test_the_manifest_is_golden(packed: Path) -> None:
     assert (index["file"], set(index)) == ("shard-000000.arrow", {"file", "bytes", "sha256"})
     assert manifest == {
         "format": "headrace",
-        "version": 2,
+        "version": 3,
         "samples": 2,
         "bytes": 5120,
         "fields": ["cls", "jpg"],
@@ -94,3 +95,12 @@ def test_the_manifest_is_golden(packed: Path) -> None:
             "source": "690750763b08512a11b5c58253e520d12483ea4d0d2eec8c65798a5bcefa5a82",
         },
     }
+
+
+def test_a_dataset_of_another_version_says_what_to_do(packed: Path) -> None:
+    path = packed / "headrace.json"
+    manifest = {**json.loads(path.read_text()), "version": 2}
+    manifest["sha256"] = find_checksum(manifest)
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(headrace.CorruptError, match="version 2; .*pack or index the source again"):
+        headrace.open_dataset(packed)

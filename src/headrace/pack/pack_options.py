@@ -19,6 +19,7 @@ from headrace.pack.encode_arrays import Encode
 from headrace.pack.packed_source import PackedSource
 from headrace.pack.shard_plan import DEFAULT_SHARD_SIZE
 from headrace.pack.shrink_images import Shrink
+from headrace.store.manifest import VERSION
 from headrace.work.seeding import check_seed
 
 _OPTIONAL = ("encode", "classes", "max_file_size", "recode")
@@ -66,7 +67,7 @@ def digest_shard(source: Source, options: PackOptions, rows: np.ndarray) -> str:
     """Return a digest that changes with anything that the shard of these rows is made from."""
     content = [[source.names[row], int(source.sizes[row]), int(source.mtimes[row])] for row in rows]
     listed = [_read_listed(source, int(row)) for row in rows]
-    how = {**_describe_options(options), **_describe_encoding(source)}
+    how = {"version": VERSION, **_describe_options(options), **_describe_encoding(source)}
     plan = [how, *_describe_source(source), content, listed]
     return hashlib.sha256(json.dumps(plan, default=str).encode()).hexdigest()
 

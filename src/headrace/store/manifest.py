@@ -24,7 +24,7 @@ from headrace.work.cancellable import until_cancelled
 MANIFEST = "headrace.json"
 PACKING = ".packing"
 """The folder where a packer keeps its shards until all of them are done."""
-VERSION = 2
+VERSION = 3
 _MAX_BYTES = 256 << 20  # a billion samples in 256 MiB shards stay below it
 _MAX_COUNT = 1 << 53
 _PIECE = 8 << 20
@@ -156,7 +156,9 @@ def _parse(content: object) -> Manifest:
     if top.get("format") != "headrace":
         raise CorruptError(f"its format is {str(top.get('format'))[:40]!r}, not 'headrace'")
     if top.get("version") != VERSION:
-        raise CorruptError(f"version {top.get('version')!r}; this Headrace reads version {VERSION}")
+        raise CorruptError(
+            f"version {top.get('version')!r}; this Headrace reads version {VERSION}: pack or index the source again"
+        )
     if top.get("sha256") != find_checksum(top):
         raise CorruptError(
             "it was changed after it was written: its checksum does not match its entries; "
