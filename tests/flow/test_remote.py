@@ -500,9 +500,10 @@ def test_images_go_through_a_whole_pipeline(address: str) -> None:
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     yield
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and thread.name.startswith("Thread-"):
-            thread.join(30)
-    assert threading.active_count() <= before
+    for thread in (
+        set(threading.enumerate()) - before
+    ):  # some end a moment after what they worked for
+        thread.join(30)
+        assert not thread.is_alive(), f"{thread} is left"
