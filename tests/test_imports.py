@@ -13,7 +13,7 @@ import headrace
 
 PACKAGE = Path(headrace.__file__).parent
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
-LEAVES = {"_core", "arguments", "errors", "image_header", "sample"}
+LEAVES = {"_core", "arguments", "errors", "image_header", "kinds", "sample"}
 ALL = "everything"
 
 

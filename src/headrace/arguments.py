@@ -38,7 +38,7 @@ def check_count(name: str, value: int, least: int) -> int:
     return count
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     """Raise ValueError unless `value` is one of the choices."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}")
