@@ -157,5 +157,5 @@ def read_kind(content: Mapping[str, Any]) -> Kind:
         raise ValueError(f"kind is {content.get('kind')!r}; it must be one of {', '.join(_KINDS)}")
     unknown = set(options) - {option.name for option in fields(kind)}
     if unknown:
-        raise ValueError(f"{NAMES[kind]} has no option {sorted(unknown)[0]!r}")
+        raise ValueError(f"{NAMES[kind]} has no option {min(unknown)!r}")
     return kind(**options)

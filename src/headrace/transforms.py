@@ -16,8 +16,10 @@ from headrace.recipe.transforms import (
     RandomResizedCrop,
     RandomVerticalFlip,
     Resize,
+    Sanitize,
     ThreeCrop,
 )
+from headrace.recipe.views import Views
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -35,5 +37,7 @@ __all__ = [
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",
+    "Sanitize",
     "ThreeCrop",
+    "Views",
 ]

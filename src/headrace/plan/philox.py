@@ -88,9 +88,11 @@ def draw_uniforms(
     return draw_words(seed, epoch, stream, ids, count).astype(np.float64) * 2.0**-32
 
 
-def draw_seeds(seed: int, epoch: int, ids: NDArray[np.int64]) -> NDArray[np.uint64]:
+def draw_seeds(
+    seed: int, epoch: int, ids: NDArray[np.int64], stream: int = Stream.USER
+) -> NDArray[np.uint64]:
     """Return uint64[len(ids)]: a seed per sample, for the user's Python code."""
-    words = draw_words(seed, epoch, Stream.USER, ids, 2)
+    words = draw_words(seed, epoch, stream, ids, 2)
     return (words[:, 0] << _HALF) | words[:, 1]
 
 

@@ -14,12 +14,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.errors import CorruptError
+from headrace.kinds import Boxes, Image, Map, Mask, Points
 from headrace.read.frames import PictureRanges, VideoFrames, read_frames
+from headrace.read.requested import Requested
 from headrace.sample import is_image_field, is_video_field
 from headrace.store.index_schema import FILE, KEY, LABEL, field_names
 
 NO_LABEL = int(np.iinfo(np.int64).min)
 ABSENT = -1
+_FAR = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,23 +53,69 @@ class ByteRanges:
 
 
 @dataclass(frozen=True, eq=False)
-class MaskColumns:
-    """Where the masks of all samples lie, and their sizes in pixels, 0 if a mask is damaged or missing."""
+class TargetColumns:
+    """Where the targets of all samples lie, and the first two axes of each, 0 if one is damaged or missing.
+
+    `encodings` are the kinds of files that they are in: `png`, `npy-float32-2`.
+    """
 
     ranges: ByteRanges
     height: NDArray[np.int64]
     width: NDArray[np.int64]
-    is_deep: bool
-    """Whether a mask has 16 bits per pixel."""
+    encodings: frozenset[str]
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether an image has 16 bits per pixel."""
+        return any(name.endswith("-16") for name in self.encodings)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all are arrays of one shape, so that they can be stacked."""
+        if len(self.encodings) != 1 or not next(iter(self.encodings)).startswith("npy-"):
+            return False
+        return all(len(np.unique(axis)) == 1 for axis in (self.height, self.width))
 
     @classmethod
-    def join(cls, parts: Sequence[MaskColumns]) -> MaskColumns:
-        """Return the masks of all parts, one after the other."""
+    def join(cls, parts: Sequence[TargetColumns]) -> TargetColumns:
+        """Return the targets of all parts, one after the other."""
         return cls(
             ByteRanges.join([part.ranges for part in parts]),
             np.concatenate([part.height for part in parts]),
             np.concatenate([part.width for part in parts]),
-            any(part.is_deep for part in parts),
+            frozenset().union(*(part.encodings for part in parts)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PictureColumns:
+    """Where the images of a field and their seek tables lie, and their sizes, 0 if one is damaged or missing."""
+
+    image: ByteRanges
+    seek: ByteRanges
+    height: NDArray[np.int64]
+    width: NDArray[np.int64]
+    orientation: NDArray[np.uint8]
+
+    def turn_upright(self) -> PictureColumns:
+        """Return the same with the sizes that images have when they are turned as their orientation says."""
+        lies = self.orientation >= 5
+        return replace(
+            self,
+            height=np.where(lies, self.width, self.height),
+            width=np.where(lies, self.height, self.width),
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[PictureColumns]) -> PictureColumns:
+        """Return the images of all parts, one after the other."""
+        return cls(
+            ByteRanges.join([part.image for part in parts]),
+            ByteRanges.join([part.seek for part in parts]),
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("height", "width", "orientation")
+            ),
         )
 
 
@@ -78,8 +127,8 @@ class Columns:
     the sample's picture, wanted or not; `height` and `width` are 0 if it is damaged or missing.
     `orientation` is EXIF's, 1 for upright.
     `seek` says where the image's table lies in the seek file of its shard. If videos are wanted, `image` is
-    the sample's video, `seek` all tables of its frames, and `frames` says more about these. `masks` are those that
-    are decoded.
+    the sample's video, `seek` all tables of its frames, and `frames` says more about these. `pictures` are other
+    images that are decoded, `targets` the fields that follow an image, and `requested` says what each name means.
     """
 
     files: Sequence[str]
@@ -94,25 +143,35 @@ class Columns:
     user: dict[str, pa.ChunkedArray]
     orientation: NDArray[np.uint8]
     frames: VideoFrames | None = None
-    masks: Mapping[str, MaskColumns] = field(default_factory=dict)
+    pictures: Mapping[str, PictureColumns] = field(default_factory=dict)
+    targets: Mapping[str, TargetColumns] = field(default_factory=dict)
+    requested: Requested = field(default_factory=lambda: Requested())
 
     def __len__(self) -> int:
         return len(self.file)
 
     def turn_upright(self) -> Columns:
         """Return the same with the sizes that images have when they are turned as their orientation says."""
-        lies = self.orientation >= 5
-        return replace(
-            self,
-            height=np.where(lies, self.width, self.height),
-            width=np.where(lies, self.height, self.width),
-        )
+        turned = self.picture.turn_upright()
+        others = {name: picture.turn_upright() for name, picture in self.pictures.items()}
+        return replace(self, height=turned.height, width=turned.width, pictures=others)
+
+    @property
+    def picture(self) -> PictureColumns:
+        """The sample's picture."""
+        return PictureColumns(self.image, self.seek, self.height, self.width, self.orientation)
 
     def find_pictures(
-        self, rows: NDArray[np.int64], frames: NDArray[np.int64] | None = None
+        self,
+        rows: NDArray[np.int64],
+        frames: NDArray[np.int64] | None = None,
+        picture: PictureColumns | None = None,
     ) -> PictureRanges:
-        """Return where the images of rows lie, [B, 1]; or `frames` int64[B, J] of their videos."""
-        image, seek = self.image, self.seek
+        """Return where the images of rows lie, [B, 1]; or `frames` int64[B, J] of their videos.
+
+        `picture` is another image of the samples.
+        """
+        image, seek = (self.image, self.seek) if picture is None else (picture.image, picture.seek)
         starts, tables = image.offset[rows][:, None], seek.offset[rows][:, None]
         if frames is None:
             checksums = image.checksum[rows][:, None]
@@ -121,6 +180,16 @@ class Columns:
         assert self.frames is not None
         found = self.frames.locate(rows, frames)
         return found._replace(offset=starts + found.offset, seek_offset=tables + found.seek_offset)
+
+    def bound_seeks(self, rows: slice) -> tuple[int, int]:
+        """Return the bounds of the seek tables of all images of some rows of a shard, in its seek file."""
+        tables = [self.seek, *(picture.seek for picture in self.pictures.values())]
+        starts, ends = [], []
+        for table in tables:
+            offsets, sizes = table.offset[rows], table.size[rows]
+            starts.append(int(np.where(sizes > 0, offsets, _FAR).min(initial=_FAR)))
+            ends.append(int((offsets + sizes).max(initial=0)))
+        return min([*starts, max(ends)]), max(ends)
 
     @property
     def anchor(self) -> ByteRanges:
@@ -136,58 +205,92 @@ class Columns:
 def read_columns(
     index: pa.Table,
     pictures: Sequence[str],
-    wanted: Sequence[str] = (),
-    user: Sequence[str] = (),
+    requested: Requested | None = None,
     image: bool = True,
     shards: Sequence[int] = (),
-    masks: Mapping[str, str] | None = None,
 ) -> Columns:
     """Return the columns of an index.
 
-    The image of a sample is the first of `pictures` that it has. `wanted` are fields, `user` are the
-    user's columns. `shards` has the number of rows of each shard. `masks` has the field of each mask by its name.
+    Args:
+        index: The index.
+        pictures: Fields of which the first that a sample has is its image.
+        requested: What is wanted beside the image.
+        image: Whether the image is wanted.
+        shards: The number of rows of each shard.
     """
     if image and not pictures:
         raise CorruptError(f"no image field among {field_names(index.schema)}")
+    requested = Requested() if requested is None else requested
     codes = index[FILE].combine_chunks()
     if isinstance(codes, pa.ChunkedArray):
         codes = codes.chunk(0) if codes.num_chunks else pa.array([], index[FILE].type)
     none = ByteRanges.make_empty(len(index))
     images = [_read_ranges(index, name) for name in pictures] or [none]
     first = _first_range(images)
-    fields = {name: _read_ranges(index, name, ABSENT) for name in wanted}
-    labels = {name: _read_masks(index, field) for name, field in (masks or {}).items()}
+    others, targets, fields = _read_requested(index, requested, shards)
+    wanted = [
+        *fields.values(),
+        *(target.ranges for target in targets.values()),
+        *(picture.image for picture in others.values()),
+        *([first] if image else []),
+    ]
     return Columns(
         files=codes.dictionary.to_pylist(),
         file=codes.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-        span=_span(
-            [
-                *fields.values(),
-                *(mask.ranges for mask in labels.values()),
-                *([first] if image else []),
-            ]
-            or [none]
-        ),
+        span=_span(wanted or [none]),
         image=first,
         seek=_find_seeks(index, pictures, [ranges.size for ranges in images], shards),
         fields=fields,
         height=_first_value(index, pictures, "height"),
         width=_first_value(index, pictures, "width"),
         label=_numbers(index[LABEL], NO_LABEL),
-        user={name: index[name] for name in user},
+        user={name: index[column] for name, column in requested.columns.items()},
         orientation=_read_orientations(index, pictures),
         frames=_read_frames(index, pictures),
-        masks=labels,
+        pictures=others,
+        targets=targets,
+        requested=requested,
     )
 
 
-def _read_masks(index: pa.Table, name: str) -> MaskColumns:
+def _read_requested(
+    index: pa.Table, requested: Requested, shards: Sequence[int]
+) -> tuple[dict[str, PictureColumns], dict[str, TargetColumns], dict[str, ByteRanges]]:
+    """Return what is wanted beside the picture: other images, fields that follow an image, and other fields."""
+    pictures, targets, fields = {}, {}, {}
+    for name, place in requested.fields.items():
+        kind = requested.kinds.get(name)
+        if isinstance(kind, Image):
+            pictures[name] = _read_picture(index, place, shards)
+        elif isinstance(kind, (Mask, Map, Points, Boxes)):
+            targets[name] = _read_target(index, place)
+        else:
+            fields[name] = _read_ranges(index, place, ABSENT)
+    return pictures, targets, fields
+
+
+def _read_picture(index: pa.Table, name: str, shards: Sequence[int]) -> PictureColumns:
+    ranges = _read_ranges(index, name)
+    return PictureColumns(
+        ranges,
+        _find_seeks(index, [name], [ranges.size], shards),
+        _first_value(index, [name], "height"),
+        _first_value(index, [name], "width"),
+        _read_orientations(index, [name]),
+    )
+
+
+def _read_target(index: pa.Table, name: str) -> TargetColumns:
+    ranges = _read_ranges(index, name)
+    if f"{name}.kind" not in index.column_names:
+        nothing = np.zeros(len(index), np.int64)
+        return TargetColumns(ranges, nothing, nothing, frozenset())
     kinds = pc.unique(index[f"{name}.kind"].cast(pa.string())).to_pylist()
-    return MaskColumns(
-        _read_ranges(index, name),
+    return TargetColumns(
+        ranges,
         _numbers(index[f"{name}.height"]),
         _numbers(index[f"{name}.width"]),
-        any(kind is not None and kind.endswith("-16") for kind in kinds),
+        frozenset(kind for kind in kinds if kind is not None),
     )
 
 
@@ -280,11 +383,12 @@ def _find_seeks(
         return ByteRanges(np.zeros(len(index), np.int64), np.zeros(len(index), np.int64))
     images = sorted(n for n in field_names(index.schema) if is_image_field(n) or is_video_field(n))
     lengths = {name: _measure_tables(index, name) for name in images}
-    totals = np.sum(list(lengths.values()), axis=0)
+    totals = np.sum([np.zeros(len(index), np.int64), *lengths.values()], axis=0)
     rows = np.cumsum(totals) - totals
     firsts = np.cumsum([0, *shards])[:-1][np.array(shards) > 0]
     rows -= np.repeat(rows[firsts], [count for count in shards if count])
-    offsets = dict[str, NDArray[np.int64]]()
+    lengths |= {name: np.zeros_like(totals) for name in pictures if name not in lengths}
+    offsets = {name: np.zeros_like(totals) for name in pictures}  # arrays have no tables
     for name in images:
         offsets[name] = rows
         rows = rows + lengths[name]

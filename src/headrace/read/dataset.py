@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.files.pread import retry_stale
-from headrace.sample import Sample, field_name, is_image_field, is_video_field
+from headrace.kinds import Image, Kind, Mask
+from headrace.sample import Sample, field_name, find_mask_word, is_image_field, is_video_field
 from headrace.store.index_reader import read_index, read_indexes
 from headrace.store.manifest import MANIFEST, Manifest, read_manifest
 from headrace.store.rows import IndexRow, read_fields, read_row
@@ -76,6 +77,16 @@ class Dataset(Sequence[Sample]):
     def fields(self) -> Sequence[str]:
         """Return the fields that samples may have."""
         return self.manifest.fields
+
+    @property
+    def field_kinds(self) -> Mapping[str, Kind]:
+        """Return the kinds of fields and columns that have one, such as `{"mask.png": Mask()}`."""
+        found: Mapping[str, Kind] = getattr(self.manifest, "field_kinds", None) or {
+            name: Mask() if find_mask_word(name) else Image()
+            for name in self.fields
+            if is_image_field(name)
+        }
+        return found
 
     @property
     def index(self) -> pa.Table:

@@ -155,11 +155,9 @@ class Layout:
             memory, lost = self._read_files(part, run, take)
         else:
             memory, lost = self._read_stretch(part, run, take), dict[int, str]()
-        seek, rows = self.columns.seek, slice(start, stop)
         seeks = NO_TABLES
         if part.seek is not None:
-            ends = seek.offset[rows] + seek.size[rows]
-            seeks = read_seeks(part.seek, int(seek.offset[start]), int(ends.max()))
+            seeks = read_seeks(part.seek, *self.columns.bound_seeks(slice(start, stop)))
         return Run(memory, seeks, lost, int(self.sizes[run]))
 
     def _read_files(

@@ -10,18 +10,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from headrace.kinds import NAMES
 from headrace.read.columns import (
     ByteRanges,
     Columns,
-    MaskColumns,
+    PictureColumns,
+    TargetColumns,
     digest_keys,
     find_several,
     read_columns,
 )
 from headrace.read.dataset import Dataset
 from headrace.read.frames import VideoFrames
+from headrace.read.requested import Kinds, Requested, find_requested
 from headrace.read.run_layout import Part
-from headrace.sample import find_mask, is_image_field, is_video_field, picture_fields
+from headrace.sample import is_image_field, is_video_field, picture_fields
 from headrace.store.index_schema import field_names, user_columns
 from headrace.store.rows import read_row
 
@@ -41,6 +44,7 @@ class Table:
         image: bool,
         video: bool = False,
         orient: bool = False,
+        kinds: Kinds | None = None,
     ) -> None:
         """Read the rows of datasets.
 
@@ -50,6 +54,7 @@ class Table:
             image: Whether the picture is wanted.
             video: Whether the picture is a video.
             orient: Whether images are turned upright: their sizes are those that they have then.
+            kinds: Kinds of fields, in place of those in the manifests.
         """
         self._datasets, self._video = list(datasets), video
         counts = [dataset.manifest.samples for dataset in datasets]
@@ -64,6 +69,10 @@ class Table:
             names = field_names(index.schema)
             images = list(filter(is_video_field if video else is_image_field, names))
             pictures = find_videos(dataset, images) if video else find_pictures(dataset, images)
+            requested = find_requested(dataset, index.schema, fields, kinds or {})
+            first = None if image else next(iter(requested.images), None)
+            if first is not None:
+                pictures = [requested.fields[first]]
             if image:
                 _check_kind(dataset, names, video)
                 _check_pictures(dataset, index, pictures)
@@ -73,7 +82,9 @@ class Table:
                 self.pictures.update(pictures)
             self.kinds += _count_kinds(index, pictures, dataset.rows)
             self.parts += _parts_of(dataset, start)
-            columns.append(_read(dataset, index, pictures, fields, image))
+            shards = [shard.samples for shard in dataset.manifest.shards]
+            wanted = image or first is not None
+            columns.append(read_columns(index, pictures, requested, wanted, shards))
         whole = _concatenate(datasets, columns)
         self.columns = whole.turn_upright() if orient else whole
 
@@ -159,24 +170,6 @@ def _check_pictures(dataset: Dataset, index: pa.Table, pictures: Sequence[str]) 
         )
 
 
-def _read(
-    dataset: Dataset, index: pa.Table, pictures: Sequence[str], fields: Sequence[str], image: bool
-) -> Columns:
-    wanted = [name for name in fields if f"{name}.offset" in index.column_names]
-    user = [name for name in fields if name in index.column_names]
-    rest = [name for name in fields if name not in wanted and name not in user]
-    found = {name: find_mask(dataset.fields, name) for name in rest}
-    masks = {name: field for name, field in found.items() if field is not None}
-    missing = set(rest) - set(masks)
-    if missing:
-        raise ValueError(
-            f"{dataset.origin} has no {sorted(missing)}: it has the fields {list(dataset.fields)} "
-            f"and the columns {index.column_names}"
-        )
-    shards = [shard.samples for shard in dataset.manifest.shards]
-    return read_columns(index, pictures, wanted, user, image, shards, masks)
-
-
 def _parts_of(dataset: Dataset, start: int) -> list[Part]:
     parts = []
     for shard in dataset.manifest.shards:
@@ -191,7 +184,7 @@ def _parts_of(dataset: Dataset, start: int) -> list[Part]:
 def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
     if len(parts) == 1:
         return parts[0]
-    _check_masks(datasets, parts)
+    _check_kinds(datasets, parts)
     files: list[str] = []
     shifted = []
     for part in parts:
@@ -216,22 +209,39 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
             for name in first.user
         },
         frames=_join_frames(parts),
-        masks=_join_masks(parts),
+        pictures={
+            name: PictureColumns.join([part.pictures[name] for part in parts])
+            for name in first.pictures
+        },
+        targets={
+            name: TargetColumns.join([part.targets[name] for part in parts])
+            for name in first.targets
+        },
+        requested=first.requested,
     )
 
 
-def _check_masks(datasets: Sequence[Dataset], parts: list[Columns]) -> None:
-    """Raise ValueError if a name means a mask in one dataset, and bytes or a column in another."""
+def _check_kinds(datasets: Sequence[Dataset], parts: list[Columns]) -> None:
+    """Raise ValueError if a name means one kind in one dataset, and another, or bytes, in another dataset."""
+    known = parts[0].requested
     for dataset, part in zip(datasets, parts, strict=True):
-        if unlike := sorted(part.masks.keys() ^ parts[0].masks.keys()):
+        unlike = {n for n in (*known.kinds, *part.requested.kinds) if not _is_alike(n, known, part)}
+        if unlike:
+            name = min(unlike)
+            kinds = {known.kinds.get(name), part.requested.kinds.get(name)} - {None}
+            what = " and ".join(sorted(NAMES[type(kind)] for kind in kinds if kind is not None))
             raise ValueError(
-                f"{unlike[0]!r} is a mask in only one of {datasets[0].origin} and {dataset.origin}: give it another name in "
-                "one of them, or leave it out of fields"
+                f"{name!r} is {what} in only one of {datasets[0].origin} and {dataset.origin}: give it another name in "
+                "one of them, say what it is with kinds, or leave it out of fields"
             )
 
 
-def _join_masks(parts: list[Columns]) -> dict[str, MaskColumns]:
-    return {name: MaskColumns.join([part.masks[name] for part in parts]) for name in parts[0].masks}
+def _is_alike(name: str, known: Requested, part: Columns) -> bool:
+    """Return whether a name means the same in two datasets, and is stored alike: in fields, or in columns."""
+    other = part.requested
+    return known.kinds.get(name) == other.kinds.get(name) and (name in known.fields) == (
+        name in other.fields
+    )
 
 
 def _join_frames(parts: list[Columns]) -> VideoFrames | None:

@@ -15,7 +15,16 @@ from headrace import plan
 from headrace.plan import Stream
 from headrace.recipe.geometry import GEOMETRIC, UNCHANGED, Geometry, Size, Sizes
 from headrace.recipe.randomness import Randomness
-from headrace.recipe.torchvision import AsBytes, AsFloats, Form, Keep, Meaning, Several, Standardize
+from headrace.recipe.torchvision import (
+    AsBytes,
+    AsFloats,
+    Form,
+    Keep,
+    MaskType,
+    Meaning,
+    Several,
+    Standardize,
+)
 from headrace.recipe.transforms import (
     CenterCrop,
     ColorJitter,
@@ -28,6 +37,7 @@ from headrace.recipe.transforms import (
     RandomResizedCrop,
     RandomVerticalFlip,
     Resize,
+    Sanitize,
     ThreeCrop,
     Transform,
 )
@@ -39,8 +49,12 @@ _PRINCIPAL_COLOURS = np.array(
     [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
 ) * np.array([0.2175, 0.0188, 0.0045])
 
-_COLORS: dict[type[Transform], str] = {ColorJitter: "jitter", Lighting: "lighting"}
-ORDER: tuple[type[Transform], ...] = (*GEOMETRIC, *_COLORS, Normalize)
+_OTHERS: dict[type[Transform], str] = {
+    Sanitize: "sanitize",
+    ColorJitter: "jitter",
+    Lighting: "lighting",
+}
+ORDER: tuple[type[Transform], ...] = (*GEOMETRIC, *_OTHERS, Normalize)
 """The order in which the core runs transforms, each at most once."""
 _SIZING = (Resize, RandomResize, Pad, CenterCrop, RandomCrop, ThreeCrop)
 
@@ -53,9 +67,12 @@ class Recipe:
     """
 
     geometry: Geometry = UNCHANGED
+    sanitize: Sanitize | None = None
     jitter: ColorJitter | None = None
     lighting: Lighting | None = None
     output: Output = BYTES
+    mask_dtype: str | None = None
+    """The type that masks are converted to; None for that of their kind."""
     form: Form = "pil"
     """What a step in Python after these gets."""
     image: bool = False
@@ -67,6 +84,8 @@ class Recipe:
             return self._add_all(meaning.meanings)
         if isinstance(meaning, AsBytes):
             return replace(self, form="bytes", image=meaning.image)
+        if isinstance(meaning, MaskType):
+            return replace(self, mask_dtype=meaning.dtype)
         if isinstance(meaning, AsFloats):
             output = Output("float32", reciprocal=meaning.reciprocal)
             return replace(self, form="floats", output=output)
@@ -99,7 +118,7 @@ class Recipe:
             return replace(self, form="floats", output=Output(step.dtype, step.mean, step.std))
         if isinstance(step, GEOMETRIC):
             return replace(self, geometry=self.geometry.put(step))
-        changes: dict[str, Transform] = {_COLORS[type(step)]: step}
+        changes: dict[str, Transform] = {_OTHERS[type(step)]: step}
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def _fits(self, step: Transform) -> bool:
@@ -107,10 +126,28 @@ class Recipe:
         colored = self.jitter is not None or self.lighting is not None
         if isinstance(step, GEOMETRIC):
             flips = isinstance(step, (RandomHorizontalFlip, RandomVerticalFlip))
-            return self.geometry.fits(step) and (flips or not colored)
+            fits = self.geometry.fits(step) and (flips or not colored)
+            return fits and self.sanitize is None and self._pads_alike(step)
         if isinstance(step, Normalize):
             return True
-        return self.lighting is None and getattr(self, _COLORS[type(step)]) is None
+        if isinstance(step, Sanitize):
+            return self.sanitize is None
+        return self.lighting is None and getattr(self, _OTHERS[type(step)]) is None
+
+    def _pads_alike(self, step: Transform) -> bool:
+        """Return whether a crop fills masks with the same label as Pad does."""
+        pad = self.geometry.pad
+        if pad is None or not isinstance(step, (CenterCrop, RandomCrop)):
+            return True
+        return pad.mask_fill == step.mask_fill
+
+    @property
+    def mask_fill(self) -> int | None:
+        """The label outside of masks; None for that of their kind."""
+        for step in (self.geometry.pad, self.geometry.crop):
+            if isinstance(step, (Pad, CenterCrop, RandomCrop)):
+                return step.mask_fill
+        return None
 
     def _is_normalized(self) -> bool:
         return any(self.output.mean) or self.output.std != (1.0, 1.0, 1.0)
@@ -184,7 +221,7 @@ def compile_recipe(
     if kinds != sorted(set(kinds), key=ORDER.index):
         raise ValueError(
             "transforms come once each and in this order: a crop, RandomHorizontalFlip, RandomVerticalFlip, "
-            f"ColorJitter, Lighting, Normalize; not {[kind.__name__ for kind in kinds]}"
+            f"Sanitize, ColorJitter, Lighting, Normalize; not {[kind.__name__ for kind in kinds]}"
         )
     if kinds[:1] == [RandomResizedCrop] and {*_SIZING} & set(kinds):
         raise ValueError("RandomResizedCrop gives the size: leave Resize, Pad and other crops out")
@@ -197,6 +234,8 @@ def compile_recipe(
     for step in steps:
         if isinstance(step, GEOMETRIC) and not recipe.geometry.fits(step):
             raise ValueError(_explain_padding(step))
+        if not recipe._pads_alike(step):
+            raise ValueError(f"{step} and {recipe.geometry.pad}: give both the same mask_fill")
         recipe = recipe.put(step)
     return recipe.fit(common_size, any_size=any_size)
 

@@ -29,6 +29,7 @@ from headrace.recipe.transforms import (
     RandomResizedCrop,
     RandomVerticalFlip,
     Resize,
+    Sanitize,
     Sides,
     Strength,
     Transform,
@@ -70,7 +71,14 @@ class Keep:
     pure: bool = False
 
 
-Conversion = AsBytes | AsFloats | Standardize | Keep
+@dataclass(frozen=True)
+class MaskType:
+    """Masks become this type; images stay as they are."""
+
+    dtype: str
+
+
+Conversion = AsBytes | AsFloats | Standardize | Keep | MaskType
 
 
 @dataclass(frozen=True)
@@ -179,10 +187,10 @@ def _read_random_resize(step: Any, form: Form) -> Meaning | str:
 
 def _read_pad(step: Any, form: Form) -> Meaning | str:
     sides = _read_sides(step.padding, v2_crop=False)
-    color = _read_color(step, form)
+    color, mask_fill = _read_color(step, form), _read_mask_fill(step)
     if isinstance(color, str):
         return color
-    return "its padding is negative" if min(sides) < 0 else Pad(sides, color)
+    return "its padding is negative" if min(sides) < 0 else Pad(sides, color, mask_fill)
 
 
 def _read_plain_crop(step: Any, form: Form) -> Meaning | str:
@@ -192,7 +200,12 @@ def _read_plain_crop(step: Any, form: Form) -> Meaning | str:
     sides = _read_sides(step.padding or 0, v2_crop=_find_family(step) == "v2")
     if min(sides) < 0:
         return "its padding is negative"
-    return RandomCrop(_pair(step.size), sides, bool(step.pad_if_needed), color)
+    fill = _read_mask_fill(step)
+    return RandomCrop(_pair(step.size), sides, bool(step.pad_if_needed), color, fill)
+
+
+def _read_center_crop(step: Any, form: Form) -> Meaning | str:
+    return CenterCrop(_pair(step.size), 0 if _find_family(step) == "v2" else None)
 
 
 def _read_sides(padding: Any, *, v2_crop: bool) -> Sides:
@@ -206,15 +219,32 @@ def _read_color(step: Any, form: Form) -> Level3 | str:
     """Return what a step pads images with, or why the core cannot."""
     if step.padding_mode != "constant":
         return f"the core pads with a colour, not with padding_mode={step.padding_mode!r}"
-    fill = 0 if step.fill is None else step.fill
+    fill = _find_fill(step, "Image")
     levels = tuple(fill) if isinstance(fill, Sequence) else (fill,) * 3
-    if isinstance(fill, dict) or len(levels) != 3:
+    if fill is None or len(levels) != 3:
         return "its fill is not one colour for images"
     if form == "floats" and any(levels):
         return "its fill is for floats: put it before what makes tensors"
     if any(level != int(level) or not 0 <= level <= 255 for level in levels):
         return "its fill is not in levels from 0 to 255"
     return int(levels[0]), int(levels[1]), int(levels[2])
+
+
+def _read_mask_fill(step: Any) -> int | None:
+    """Return the label that v2 pads masks with. v1 has no masks, and a colour is none."""
+    fill = _find_fill(step, "Mask")
+    return int(fill) if _find_family(step) == "v2" and isinstance(fill, (int, float)) else None
+
+
+def _find_fill(step: Any, name: str) -> Any:
+    """Return the `fill` of a step for a class, `Image` of PIL and torchvision or `Mask`; None if there is none.
+
+    A dict may have one for each class, and for `others`.
+    """
+    if not isinstance(step.fill, dict):
+        return 0 if step.fill is None else step.fill
+    classes = {getattr(key, "__name__", key): value for key, value in step.fill.items()}
+    return classes.get(name, classes.get("others"))
 
 
 def _check_resizing(step: Any, form: Form) -> str:
@@ -255,6 +285,8 @@ def _read_to_image(step: Any, form: Form) -> Meaning | str:
 
 def _read_dtype(step: Any, form: Form) -> Meaning | str:
     torch = sys.modules["torch"]
+    if isinstance(step.dtype, dict):
+        return _read_dtypes(step, form)
     if form != "bytes":
         return "it changes nothing but tensors of bytes"
     if step.dtype == torch.uint8:
@@ -262,6 +294,32 @@ def _read_dtype(step: Any, form: Form) -> Meaning | str:
     if step.dtype != torch.float32 or not getattr(step, "scale", True):
         return "the core makes float32 from 0 to 1: ToDtype(torch.float32, scale=True)"
     return AsFloats(reciprocal=_find_family(step) == "v2")
+
+
+def _read_dtypes(step: Any, form: Form) -> Meaning | str:
+    """Read a type for each class: float32 for images, integers for masks."""
+    torch = sys.modules["torch"]
+    types = {getattr(key, "__name__", key): dtype for key, dtype in step.dtype.items()}
+    others = types.pop("others", None)
+    image, mask = types.pop("Image", others), types.pop("Mask", others)
+    if others is not None or types:
+        return "the core converts images and masks only"
+    meanings: list[Transform | Conversion] = []
+    if image is not None:
+        if form != "bytes" or image != torch.float32 or not step.scale:
+            return "the core makes float32 from 0 to 1 of tensors of bytes, with scale=True"
+        meanings.append(AsFloats(reciprocal=True))
+    if mask is not None:
+        if mask not in (torch.uint8, torch.uint16, torch.int32, torch.int64):
+            return "the core makes integers of masks"
+        meanings.append(MaskType(str(mask).rpartition(".")[2]))
+    return Several(tuple(meanings))
+
+
+def _read_sanitize(step: Any, form: Form) -> Meaning | str:
+    if step.labels_getter is not None and step.labels_getter != "default":
+        return "it has a labels_getter of its own"
+    return Sanitize(float(step.min_size), float(step.min_area))
 
 
 def _read_normalize(step: Any, form: Form) -> Standardize | str:
@@ -322,7 +380,7 @@ Reader = Callable[[Any, Form], Meaning | str]
 _SAME: dict[str, Reader] = {
     "RandomResizedCrop": _read_random_crop,
     "Resize": _read_resize,
-    "CenterCrop": lambda step, form: CenterCrop(_pair(step.size)),
+    "CenterCrop": _read_center_crop,
     "Pad": _read_pad,
     "RandomCrop": _read_plain_crop,
     "RandomHorizontalFlip": lambda step, form: RandomHorizontalFlip(float(step.p)),
@@ -337,6 +395,7 @@ _READERS: dict[tuple[str | None, str], Reader] = {
     **{(family, name): reader for family in ("v1", "v2") for name, reader in _SAME.items()},
     ("preset", "ImageClassification"): _read_classification,
     ("v2", "RandomResize"): _read_random_resize,
+    ("v2", "SanitizeBoundingBoxes"): _read_sanitize,
     ("v2", "ToImage"): _read_to_image,
     ("v2", "ToDtype"): _read_dtype,
     ("v2", "ToPureTensor"): _read_keep,

@@ -128,6 +128,11 @@ def _read_padding(padding: int | tuple[int, ...]) -> Sides:
     return left, top, right, bottom
 
 
+def _check_mask_fill(fill: int | None) -> None:
+    if fill is not None and not isinstance(fill, Integral):
+        raise ValueError(f"mask_fill is {fill!r}; give a label, or None for that of the mask")
+
+
 def _read_fill(fill: int | Level3) -> Level3:
     """Return the colour of a `fill`."""
     levels = fill if isinstance(fill, tuple) else (fill, fill, fill)
@@ -138,18 +143,21 @@ def _read_fill(fill: int | Level3) -> Level3:
 
 @dataclass(frozen=True)
 class Pad:
-    """Add pixels of the colour `fill` around the image.
+    """Add pixels of the colour `fill` around the image, and of the label `mask_fill` around masks.
 
-    `padding` is for all sides; or (left and right, top and bottom); or (left, top, right, bottom).
+    `padding` is for all sides; or (left and right, top and bottom); or (left, top, right, bottom). The default of
+    `mask_fill` is the fill of the mask, 255.
     """
 
     padding: int | tuple[int, ...]
     fill: int | Level3 = 0
+    mask_fill: int | None = None
 
     def __post_init__(self) -> None:
         _make_tuples(self, "padding", "fill")
         _read_padding(self.padding)
         _read_fill(self.fill)
+        _check_mask_fill(self.mask_fill)
 
     @property
     def sides(self) -> Sides:
@@ -167,18 +175,21 @@ class RandomCrop:
     """Crop a random part of the image, of the given size, after `padding` of the colour `fill` is added (see `Pad`).
 
     With `pad_if_needed`, an image smaller than the crop is padded on both sides; without it, it is a bad sample.
+    Masks are padded with `mask_fill`; the default is the fill of the mask, 255.
     """
 
     size: int | tuple[int, int]
     padding: int | tuple[int, ...] | None = None
     pad_if_needed: bool = False
     fill: int | Level3 = 0
+    mask_fill: int | None = None
 
     def __post_init__(self) -> None:
         _make_tuples(self, "size", "padding", "fill")
         _check_pixels("size", self.size)
         _read_padding(self.padding or 0)
         _read_fill(self.fill)
+        _check_mask_fill(self.mask_fill)
 
     @property
     def sides(self) -> Sides:
@@ -193,13 +204,18 @@ class RandomCrop:
 
 @dataclass(frozen=True)
 class CenterCrop:
-    """Crop the middle of the image, with black around it where the image is smaller."""
+    """Crop the middle of the image, with black around it where the image is smaller.
+
+    Masks have `mask_fill` there; the default is the fill of the mask, 255.
+    """
 
     size: int | tuple[int, int]
+    mask_fill: int | None = None
 
     def __post_init__(self) -> None:
         _make_tuples(self, "size")
         _check_pixels("size", self.size)
+        _check_mask_fill(self.mask_fill)
 
 
 @dataclass(frozen=True)
@@ -237,6 +253,28 @@ class RandomVerticalFlip:
     def __post_init__(self) -> None:
         if not 0 <= self.p <= 1:
             raise ValueError(f"p is {self.p}; give a probability from 0 to 1")
+
+
+@dataclass(frozen=True)
+class Sanitize:
+    """Drop boxes that are too small after the crop, with the labels and other columns that belong to them.
+
+    It comes after all geometric steps. A sample without boxes stays a sample.
+
+    Args:
+        min_size: least width and height of a box, in pixels.
+        min_area: least area of a box, in pixels.
+    """
+
+    min_size: float = 1.0
+    min_area: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("min_size", "min_area"):
+            if not getattr(self, name) > 0:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}; give a positive number of pixels"
+                )
 
 
 @dataclass(frozen=True)
@@ -304,6 +342,7 @@ Transform = (
     | ThreeCrop
     | RandomHorizontalFlip
     | RandomVerticalFlip
+    | Sanitize
     | ColorJitter
     | Lighting
     | Normalize

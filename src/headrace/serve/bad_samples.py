@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import DecodeError
 from headrace.plan import StepPlan
+from headrace.read.columns import PictureColumns
 from headrace.read.run_layout import Layout
 from headrace.read.table import Table
 from headrace.render import Status, status_message
@@ -41,6 +42,8 @@ class BadSamples:
     def find_undecoded(
         self,
         step: StepPlan,
+        picture: PictureColumns,
+        field: str,
         status: NDArray[np.int32],
         frames: NDArray[np.int64] | None,
         bad: NDArray[np.bool_],
@@ -50,33 +53,37 @@ class BadSamples:
 
         Args:
             step: The samples.
+            picture: The images of all samples.
+            field: Their name among the fields.
             status: int32[B, J], the status of each picture.
             frames: int64[B, K, T], the frames that the pictures are; None for images.
             bad: Which samples are bad.
             errors: Keys and reasons.
         """
-        failed = (status != 0).any(axis=1) | (self.layout.columns.height[step.rows] == 0)
+        failed = (status != 0).any(axis=1) | (picture.height[step.rows] == 0)
         for i in np.flatnonzero(failed & step.valid & ~bad):
             row, first = int(step.rows[i]), int((status[i] != 0).argmax())
-            reason = self._describe(int(status[i, first]), row)
+            reason = self._describe(int(status[i, first]), row, picture)
             if frames is not None:
                 reason = self._name_frame(row, frames[i], first, status.shape[1], reason)
-            errors.append(self.report(row, reason))
+            if field == "image":
+                errors.append(self.report(row, reason))
+            else:
+                what = f": {field} at byte {picture.image.offset[row]}: {reason}"
+                errors.append(self._report(row, what, f"{field}: {reason}"))
         bad |= failed
 
     def find_failed(
         self,
         step: StepPlan,
         failed: Mapping[int, str],
-        field: str,
         bad: NDArray[np.bool_],
         errors: list[tuple[str, str]],
     ) -> None:
-        """Add the samples at the places `failed` to `bad`, reported in `errors` with the field and the reason."""
+        """Add the samples at the places `failed` to `bad`, reported in `errors` with the reason."""
         for i in sorted(failed):
             if step.valid[i] and not bad[i]:
-                reason = f"{field}: {failed[i]}"
-                errors.append(self._report(int(step.rows[i]), f": {reason}", reason))
+                errors.append(self._report(int(step.rows[i]), f": {failed[i]}", failed[i]))
             bad[i] = True
 
     def _name_frame(
@@ -89,15 +96,15 @@ class BadSamples:
         frame = frames[picture * clips // pictures, picture % length]
         return f"frame {frame}: {reason}"
 
-    def _describe(self, status: int, row: int) -> str:
+    def _describe(self, status: int, row: int, picture: PictureColumns) -> str:
         """Say why an image was not rendered."""
         if status == Status.CHANGED:
             return self.layout.describe_changed(row)
         if status == Status.OTHER_SIZE:
-            width, height = self.layout.columns.width[row], self.layout.columns.height[row]
+            width, height = picture.width[row], picture.height[row]
             return f"it is not of {width} x {height} pixels, as the first frame of its video"
         if status == Status.BAD_BOX:
-            width, height = self.layout.columns.width[row], self.layout.columns.height[row]
+            width, height = picture.width[row], picture.height[row]
             return (
                 f"{width} x {height} pixels are too few, or too long and thin, for this transform"
             )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.plan.runs import RUN_BYTES
 from headrace.plan.shuffle import MAX_WINDOW
-from headrace.read.columns import Columns
+from headrace.read.columns import Columns, PictureColumns
 from headrace.read.table import Table
 
 WINDOW_BYTES = 96 << 20
@@ -54,7 +54,9 @@ def choose_run_bytes(columns: Columns, *, anywhere: bool, wanted: float) -> int:
     return 1 if anywhere else max(int(RUN_BYTES * wanted), 1)
 
 
-def find_common_size(columns: Columns, rows: NDArray[np.int64] | None) -> tuple[int, int] | None:
+def find_common_size(
+    columns: Columns | PictureColumns, rows: NDArray[np.int64] | None
+) -> tuple[int, int] | None:
     """Return the size (height, width) of all images that decode, or None if it differs."""
     heights = columns.height if rows is None else columns.height[rows]
     widths = columns.width if rows is None else columns.width[rows]

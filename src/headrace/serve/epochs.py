@@ -21,7 +21,7 @@ from headrace.recipe.clip import Clip
 from headrace.serve.clip_draws import check_rates, reads_spans
 from headrace.serve.derived_options import choose_run_bytes, choose_window
 from headrace.serve.loader_options import LoaderOptions
-from headrace.serve.renderer import IMAGE, LABEL
+from headrace.serve.pictures import IMAGE, LABEL
 from headrace.serve.sampling import Mixture, Sampling
 
 

@@ -142,8 +142,7 @@ class Production:
 
     def _finish(self, begun: Begun, reader: RunReader) -> Batch:
         batch = self._renderer.finish(begun)
-        if begun.rendering is not None:
-            self.counters.render_seconds += begun.rendering.seconds
+        self.counters.render_seconds += begun.measure_seconds()
         new_bytes, new_seconds = reader.take_counts()
         self.counters.bytes_read += new_bytes
         self.counters.read_seconds += new_seconds

@@ -17,7 +17,7 @@ from headrace.serve.loader_options import LoaderOptions
 from headrace.serve.masks import check_masks
 from headrace.serve.producer import Producer
 from headrace.serve.refuse_masks import check_no_masks
-from headrace.serve.renderer import IMAGE
+from headrace.serve.pictures import IMAGE
 from headrace.serve.resume import Cursor
 from headrace.serve.sampling import Mixture
 from headrace.serve.stats import Stats

@@ -14,7 +14,7 @@ from headrace.render.options import Depth16, check_depth16
 from headrace.serve.bad_samples import OnError
 from headrace.serve.python_batch import Collate
 from headrace.serve.rank import Place, check_given
-from headrace.serve.renderer import IMAGE, LABEL
+from headrace.serve.pictures import IMAGE, LABEL
 from headrace.serve.sampling import Mixture, Weights
 from headrace.work.cores import count_cores
 

@@ -17,7 +17,8 @@ from headrace.serve.iteration import Production, iterate
 from headrace.serve.loader_options import LoaderOptions
 from headrace.serve.python_batch import PythonSteps
 from headrace.serve.python_workers import PythonPart, Workers
-from headrace.serve.renderer import IMAGE, LABEL, Renderer
+from headrace.serve.pictures import IMAGE, LABEL
+from headrace.serve.renderer import Renderer
 from headrace.serve.stats import Counters, Stats, summarise
 from headrace.serve.steps_in_flight import FEWEST, count_steps
 from headrace.work.cores import count_cores

@@ -7,7 +7,6 @@ worker that dies raises one at once; closing ends all workers, whatever they are
 
 from __future__ import annotations
 
-import math
 import random
 import sys
 from collections import deque
@@ -21,11 +20,11 @@ import numpy as np
 from numpy import random as numpy_random
 
 from headrace.errors import WorkerError
-from headrace.plan import draw_seeds
+from headrace.recipe.core_or_python import Pipeline
 from headrace.recipe.randomness import Randomness
 from headrace.render import Output, render_batch
 from headrace.serve.batch import Batch
-from headrace.serve.python_batch import Done, PythonSteps, Raw
+from headrace.serve.python_batch import Done, Pictures, PythonSteps, Raw
 from headrace.serve.renderer import Renderer
 from headrace.work.call_task import Failure, Task
 from headrace.work.run_tasks import run_tasks
@@ -42,19 +41,33 @@ class PythonPart:
 
     def send(self, batch: Batch) -> Raw:
         """Return what Python needs of a batch."""
-        at = self.steps.image_at
-        columns = (*batch[:at], None, *batch[at + 1 :])
-        renderer, images = self.renderer, batch[at]
+        steps, renderer = self.steps, self.renderer
         randomness = Randomness(renderer.seed, renderer.epoch, batch.draws)
-        parts = randomness.split(renderer.shape.clips)
-        seeds = draw_seeds(parts.seed, parts.epoch, parts.ids)
-        if lead := self.steps.lead:
-            seeds = np.repeat(seeds, math.prod(lead) // renderer.shape.clips)
-            if isinstance(images, np.ndarray):
-                images = images.reshape(-1, *images.shape[1 + len(lead) :])
-            else:
-                images = [frame for frames in images for frame in frames]
-        return Raw(images, columns, seeds)
+        parts, each = randomness.split(renderer.shape.clips), renderer.shape.pictures
+        seeds = [
+            np.repeat(parts.of_view(view).seeds(), each // renderer.shape.clips)
+            for view in range(len(steps.pipelines))
+        ]
+        columns = dict(zip(steps.fields, batch))
+        moved = {name: columns[name] for name in steps.moved}
+        columns |= dict.fromkeys((*steps.moved, *steps.kept_behind), None)
+        values = [
+            {name: self._take_view(value, view) for name, value in moved.items()}
+            for view in range(len(steps.pipelines))
+        ]
+        return Raw(values, tuple(columns.values()), seeds)
+
+    def _take_view(self, value: Any, view: int) -> Any:
+        """Return the values of one view, with the frames of all clips next to each other."""
+        if self.renderer.views and len(self.renderer.pictures[0].recipes) > 1:
+            value = value[view]
+        elif self.renderer.views:
+            value = value[0]  # encoded images are the same in all views
+        if not (lead := self.steps.lead):
+            return value
+        if isinstance(value, np.ndarray):
+            return value.reshape(-1, *value.shape[1 + len(lead) :])
+        return [frame for frames in value for frame in frames]
 
     def receive(self, batch: Batch, done: Done | Failure) -> Batch:
         """Return the batch with what Python made of it; raise what went wrong there."""
@@ -73,14 +86,35 @@ class PythonPart:
             batch.valid = batch.valid & ~bad
         if self.steps.collate_fn is not None:
             return batch.replace((done.values,))
-        values = list(done.values)
-        at, pipeline = self.steps.image_at, self.steps.pipeline
-        if done.pictures and pipeline.output.dtype != "uint8":
-            values[at] = self._convert(values[at], pipeline.output)
-        elif not done.pictures and pipeline.normalizes and not pipeline.last:
+        kept_behind = dict(zip(self.steps.fields, batch))
+        values = dict(zip(self.steps.fields, done.values))
+        values |= {name: kept_behind[name] for name in self.steps.kept_behind}
+        if self.steps.moves_pixels:
+            batch.finished = not any(self._has_pictures(values[n]) for n in self.steps.images)
+            for name in self.steps.images:
+                values[name] = self._finish_views(values[name])
+        return batch.replace(tuple(values.values()))
+
+    def _has_pictures(self, value: Any) -> bool:
+        views = value if isinstance(value, (tuple, list)) else [value]
+        return any(isinstance(view, Pictures) for view in views)
+
+    def _finish_views(self, value: Any) -> Any:
+        """Run the last steps in the core, on each view with its own."""
+        pipelines = self.steps.pipelines
+        if self.renderer.views and isinstance(value, tuple):
+            return tuple(map(self._finish_view, value, pipelines))
+        return self._finish_view(value, pipelines[0])
+
+    def _finish_view(self, value: Any, pipeline: Pipeline) -> Any:
+        if isinstance(value, list) and self.steps.as_list:
+            return [self._finish_view(item, pipeline) for item in value]
+        if isinstance(value, Pictures):
+            pixels = value.pixels
+            return pixels if pipeline.output.dtype == "uint8" else self._convert(pixels, pipeline.output)
+        if pipeline.normalizes and not pipeline.last:
             raise WorkerError("Normalize at the end needs RGB images of one size in bytes")
-        batch.finished = not done.pictures
-        return batch.replace(tuple(values))
+        return value
 
     def run_inline(self, batch: Batch) -> Batch:
         """Return the batch after Python in the calling thread, whose own random state is kept."""
@@ -91,6 +125,7 @@ class PythonPart:
     def _convert(self, pictures: Any, output: Output) -> Any:
         """Run the last steps in the core."""
         *counts, height, width, _ = pictures.shape
+        pictures = np.ascontiguousarray(pictures)
         flat = pictures.reshape(-1, height, width, 3)
         size, boxes = (height, width), np.tile([0, 0, width, height], (len(flat), 1))
         out = self.renderer.memory.batches.take(output.shape(len(flat), size), output.element)
@@ -127,11 +162,12 @@ class Workers:
     def run(self, batches: Generator[Batch, None, None], start: int) -> Iterator[Batch]:
         """Yield the batches, from step `start` on, after Python. Ends when stopped; use it in one thread."""
         in_flight: deque[Batch] = deque()
+        behind = self._part.steps.kept_behind
 
         def send() -> Generator[Raw, None, None]:
             for batch in batches:
                 raw = self._part.send(batch)
-                in_flight.append(batch.replace(()))
+                in_flight.append(batch.replace(()) if not behind else batch)
                 del batch
                 yield raw
 

@@ -4,72 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace._core import crc32c
+from headrace.kinds import Text
 from headrace.plan import StepPlan
 from headrace.read.columns import ABSENT, NO_LABEL
 from headrace.read.reading import Reading
 from headrace.read.run_layout import Layout, Run
 from headrace.read.table import Table
 from headrace.recipe.clip import IMAGES, Shape
-from headrace.recipe.core_recipe import Recipe
 from headrace.recipe.randomness import Randomness
-from headrace.render import (
-    Arena,
-    Crew,
-    Draws,
-    Jobs,
-    Rendering,
-    RenderRequest,
-)
-from headrace.render.labels import LabelRequest
+from headrace.render import Arena, Crew, Draws, Jobs, Rendering, RenderRequest
 from headrace.render.options import Depth16
+from headrace.render.request import Target, View
 from headrace.serve.bad_samples import BadSamples, OnError, choose_rows, take_rows
 from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import LoaderMemory
 from headrace.serve.clip_draws import ClipDraws
-from headrace.serve.masks import describe_unlike, find_unlike
+from headrace.serve.pictures import IMAGE, LABEL, Drawn, Picture
 from headrace.serve.stats import Counters
+from headrace.serve.step_bytes import StepBytes
 from headrace.serve.steps_in_flight import FEWEST
+from headrace.serve.targets import Geometry, Targets
 
-IMAGE, LABEL = "image", "label"
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """An image of a step's samples as it lies in memory; with `jobs` if the core renders it.
+
+    `jobs` has the draws of the first view.
+    """
+
+    picture: Picture
+    images: Arena
+    jobs: Jobs | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A step, the runs it needs, and its images where they lie in memory.
+    """A step, the runs it needs, and its images and targets where they lie in memory.
 
     Args:
         lost: Rows whose bytes are missing or have changed since they were indexed, with the reason.
-        images: The encoded images if they are rendered elsewhere.
-        jobs: The images to be rendered, if there are any.
+        drawn: The draws of each view of each image.
+        encoded: The images, by their names among the fields.
+        targets: The bytes of what follows an image, by their names.
         frames: The frames int64[B, K, T] of clips; None for images.
-        masks: The masks to be rendered, by their names among the fields.
     """
 
     number: int
     step: StepPlan
-    runs: dict[int, Run]
+    data: StepBytes
     lost: dict[int, str]
-    images: Arena | None = None
-    jobs: Jobs | None = None
+    drawn: Drawn = field(default_factory=dict)
+    encoded: Mapping[str, Encoded] = field(default_factory=dict)
+    targets: Mapping[str, Arena] = field(default_factory=dict)
     frames: NDArray[np.int64] | None = None
-    masks: Mapping[str, LabelRequest] = field(default_factory=dict)
+
+
+class Rendered(NamedTuple):
+    """An image that is being rendered, and the memory [V, B, ...] of all views if they are stacked."""
+
+    renderings: Sequence[Rendering]
+    stacked: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Begun:
-    """A step whose images, if it has any, are being rendered; or the error that prevents it."""
+    """A step whose images, if it has any, are being rendered; or the error that prevents it.
+
+    An image is rendered for all samples at once, or for each by itself if results differ in size.
+    """
 
     prepared: Prepared
-    rendering: Rendering | None = None
+    images: Mapping[str, Rendered] = field(default_factory=dict)
     error: Exception | None = None
+
+    def measure_seconds(self) -> float:
+        """Return how long rendering took, in all threads, once it is finished."""
+        return sum(r.seconds for image in self.images.values() for r in image.renderings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +103,7 @@ class Renderer:
 
     layout: Layout
     reading: Reading
-    recipe: Recipe | None
-    """None if images are passed on as they are encoded."""
+    pictures: Sequence[Picture]
     fields: Sequence[str]
     seed: int
     epoch: int
@@ -96,6 +114,7 @@ class Renderer:
     table: Table
     counters: Counters
     memory: LoaderMemory
+    targets: Targets
     depth16: Depth16 = "clip"
     verify: bool = True
     """Whether samples with a wrong checksum are bad samples."""
@@ -107,65 +126,81 @@ class Renderer:
     """The clips that samples consist of; None for images."""
     in_flight: int = FEWEST
     """How many steps are rendered at the same time."""
+    views: bool = False
+    """Whether a sample consists of views, in a tuple or an array."""
+    stack: bool = False
+    """Whether views are one array."""
+    as_list: bool = False
+    """Whether the values of a batch are lists, since they may differ in size."""
+    buckets: Sequence[Sequence[Picture]] = ()
+    """The images with the recipes of each bucket, if batches have sizes of their own."""
 
-    def draw(self, steps: Sequence[StepPlan]) -> list[Draws | None]:
-        """Return all that is random in some steps; None for each if no image is rendered.
+    def draw(self, steps: Sequence[StepPlan]) -> list[Drawn]:
+        """Return all that is random in some steps; nothing if no image is rendered.
 
         The frames of a clip share a row.
         """
-        if IMAGE not in self.fields or self.recipe is None:
-            return [None] * len(steps)
-        columns, rows = self.layout.columns, np.concatenate([step.rows for step in steps])
-        rows = np.repeat(rows, self.shape.clips)
-        # A damaged image has no size. Any box will do, since the result is not used.
-        heights, widths = np.maximum(columns.height[rows], 1), np.maximum(columns.width[rows], 1)
+        if not self.buckets:
+            return self._draw(steps, self.pictures)
+        return [self._draw([step], self._find_pictures(step))[0] for step in steps]
+
+    def _find_pictures(self, step: StepPlan) -> Sequence[Picture]:
+        return self.pictures if step.bucket is None else self.buckets[step.bucket]
+
+    def _draw(self, steps: Sequence[StepPlan], pictures: Sequence[Picture]) -> list[Drawn]:
+        rows = np.repeat(np.concatenate([step.rows for step in steps]), self.shape.clips)
         ids = np.concatenate([step.draws for step in steps])
         randomness = Randomness(self.seed, self.epoch, ids).split(self.shape.clips)
-        draws = self.recipe.draw(randomness, heights, widths)
+        drawn = {picture.name: picture.draw(randomness, rows) for picture in pictures}
         views = self.shape.clips * self.shape.crops
         ends = (np.cumsum([len(step.rows) for step in steps]) * views).tolist()
-        return [draws.take(slice(*bounds)) for bounds in pairwise([0, *ends])]
+        return [
+            {
+                name: tuple(part.take(slice(*bounds)) for part in parts)
+                for name, parts in drawn.items()
+            }
+            for bounds in pairwise([0, *ends])
+        ]
 
-    def prepare(
-        self, number: int, step: StepPlan, draws: Draws | None, runs: dict[int, Run]
-    ) -> Prepared:
+    def prepare(self, number: int, step: StepPlan, drawn: Drawn, runs: dict[int, Run]) -> Prepared:
         """Return a step whose runs are in memory, with all that `begin` needs."""
-        lost = {row: reason for run in runs.values() for row, reason in run.lost.items()}
+        data = StepBytes(self.reading, step.rows, runs)
+        lost = dict(data.lost)
         if self.verify:
-            self._find_changed(step.rows, runs, lost)
-        if IMAGE not in self.fields:
-            return Prepared(number, step, runs, lost)
+            self._find_changed(data, lost)
         frames = None if self.clips is None else self._find_clips(number, step, lost)
-        pictures = self._list_pictures(frames)
-        found = self.layout.columns.find_pictures(step.rows, pictures)
-        images = self._gather(step.rows, found.offset, found.size, runs)
-        if draws is None:
-            if self.verify:
-                self._find_changed_pictures(step.rows, pictures, images, found.checksum, lost)
-            return Prepared(number, step, runs, lost, images, frames=frames)
-        seeks = self._gather_seeks(step.rows, found.seek_offset, found.seek_size, runs)
-        checksums = found.checksum.reshape(-1) if self.verify else None
-        turned = self.layout.columns.orientation[step.rows] if self.orient else None
-        draws = draws.repeat(self.shape.frames or 1)
-        jobs = Jobs(images, draws, seeks, checksums, self._sizes(step), turned)
-        masks = self._prepare_masks(step, draws, runs, lost)
-        return Prepared(number, step, runs, lost, jobs=jobs, frames=frames, masks=masks)
+        encoded = {
+            picture.name: self._prepare_picture(picture, step, drawn, data, frames, lost)
+            for picture in self._find_pictures(step)
+        }
+        self.targets.find_unlike(step.rows, lost)
+        targets = self.targets.gather(data)
+        return Prepared(number, step, data, lost, drawn, encoded, targets, frames)
 
-    def _prepare_masks(
-        self, step: StepPlan, draws: Draws, runs: dict[int, Run], lost: dict[int, str]
-    ) -> dict[str, LabelRequest]:
-        """Return the masks of a step; add the rows whose masks have not the size of their image to `lost`."""
-        columns, requests = self.layout.columns, {}
-        for name, mask in columns.masks.items():
-            for row in step.rows[find_unlike(columns, mask, step.rows)].tolist():
-                lost.setdefault(row, describe_unlike(columns, mask, row, name))
-            offsets, sizes = mask.ranges.offset[step.rows], mask.ranges.size[step.rows]
-            data = self._gather(step.rows, offsets[:, None], sizes[:, None], runs)
-            assert self.recipe is not None
-            size = self.recipe.make_target(draws).size
-            dtype = np.uint16 if mask.is_deep else np.uint8
-            requests[name] = LabelRequest(data, draws, size, dtype, threads=self.threads)
-        return requests
+    def _prepare_picture(
+        self,
+        picture: Picture,
+        step: StepPlan,
+        drawn: Drawn,
+        data: StepBytes,
+        frames: NDArray[np.int64] | None,
+        lost: dict[int, str],
+    ) -> Encoded:
+        numbers, columns = self._list_pictures(frames), self.layout.columns
+        found = columns.find_pictures(step.rows, numbers, picture.columns)
+        images = data.gather(found.offset, found.size)
+        if not picture.recipes:
+            if self.verify:
+                self._find_changed_pictures(
+                    step.rows, numbers, images, found.checksum, picture.name, lost
+                )
+            return Encoded(picture, images)
+        seeks = data.gather_seeks(found.seek_offset, found.seek_size)
+        checksums = found.checksum.reshape(-1) if self.verify else None
+        turned = picture.columns.orientation[step.rows] if self.orient else None
+        draws = drawn[picture.name][0].repeat(self.shape.frames or 1)
+        jobs = Jobs(images, draws, seeks, checksums, self._sizes(step), turned)
+        return Encoded(picture, images, jobs)
 
     def _find_clips(self, number: int, step: StepPlan, lost: dict[int, str]) -> NDArray[np.int64]:
         """Return the frames of a step; add the rows whose videos are too short to `lost`."""
@@ -190,19 +225,14 @@ class Renderer:
         sizes = np.stack([columns.height[step.rows], columns.width[step.rows]], axis=1)
         return np.repeat(sizes.astype(np.int32), self.shape.pictures, axis=0)
 
-    def _find_changed(
-        self, rows: NDArray[np.int64], runs: dict[int, Run], lost: dict[int, str]
-    ) -> None:
+    def _find_changed(self, data: StepBytes, lost: dict[int, str]) -> None:
         """Add the rows with a field of a wrong checksum to `lost`; the core checks images that it renders."""
-        columns = self.layout.columns
-        for name in self.fields:
-            mask = columns.masks.get(name)
-            if (ranges := columns.fields.get(name) if mask is None else mask.ranges) is None:
-                continue
-            offsets, sizes = ranges.offset[rows], ranges.size[rows]
-            data = self._gather(rows, offsets[:, None], sizes[:, None], runs)
-            found = np.array([crc32c(item) for item in data], np.uint32)
-            expected = np.where(data.sizes > 0, ranges.checksum[rows], 0)
+        columns, rows = self.layout.columns, data.rows
+        others = {name: target.ranges for name, target in columns.targets.items()}
+        for name, ranges in {**columns.fields, **others}.items():
+            items = data.gather_field(ranges)
+            found = np.array([crc32c(item) for item in items], np.uint32)
+            expected = np.where(items.sizes > 0, ranges.checksum[rows], 0)
             for row in rows[found != expected].tolist():
                 lost.setdefault(row, f"{name}: {self.layout.describe_changed(row)}")
 
@@ -212,13 +242,14 @@ class Renderer:
         pictures: NDArray[np.int64] | None,
         images: Arena,
         checksums: NDArray[np.uint32],
+        field: str,
         lost: dict[int, str],
     ) -> None:
         """Add the rows with an encoded image, or a frame of `pictures`, of a wrong checksum to `lost`."""
         found = np.array([crc32c(item) for item in images], np.uint32).reshape(checksums.shape)
         expected = np.where(images.sizes.reshape(checksums.shape) > 0, checksums, 0)
         for i, j in np.argwhere(found != expected):
-            name = IMAGE if pictures is None else f"frame {pictures[i, j]}"
+            name = field if pictures is None else f"frame {pictures[i, j]}"
             row = int(rows[i])
             lost.setdefault(row, f"{name}: {self.layout.describe_changed(row)}")
 
@@ -233,53 +264,91 @@ class Renderer:
 
     def begin(self, prepared: Prepared) -> Begun:
         """Begin to render a step. An error is raised when the step is finished, after the steps before it."""
-        if prepared.jobs is None:
-            return Begun(prepared)
         try:
-            return Begun(prepared, self._begin_jobs(prepared.jobs))
+            images = {
+                name: self._begin_picture(encoded, encoded.jobs, prepared.drawn[name])
+                for name, encoded in prepared.encoded.items()
+                if encoded.jobs is not None
+            }
         except Exception as error:  # noqa: BLE001 - see above
             return Begun(prepared, error=error)
+        return Begun(prepared, images)
 
-    def _begin_jobs(self, jobs: Jobs) -> Rendering:
-        assert self.recipe is not None
-        target = self.recipe.make_target(jobs.draws)
-        shape = target.output.shape(len(jobs), target.size)
-        out = self.memory.batches.take(shape, target.output.element)
-        target = replace(target, depth16=self.depth16, out=out, threads=self.threads)
-        return RenderRequest(jobs, target).begin(self._crew)
+    def _begin_picture(self, encoded: Encoded, jobs: Jobs, drawn: Sequence[Draws]) -> Rendered:
+        picture = encoded.picture
+        if not self.as_list:
+            return self._begin_jobs(picture, jobs, drawn)
+        parts = []
+        for i in range(len(jobs)):
+            draws = [part.take(slice(i, i + 1)) for part in drawn]
+            parts += self._begin_jobs(picture, jobs.take(i), draws).renderings
+        return Rendered(parts)
+
+    def _begin_jobs(self, picture: Picture, jobs: Jobs, drawn: Sequence[Draws]) -> Rendered:
+        draws = [jobs.draws, *drawn[1:]]
+        targets = [r.make_target(part) for r, part in zip(picture.recipes, draws, strict=True)]
+        stacked = self._take_stacked(targets, len(jobs)) if self.stack else None
+        views = [
+            View(
+                part,
+                self._complete(target, picture, len(jobs), None if stacked is None else stacked[i]),
+            )
+            for i, (part, target) in enumerate(zip(draws, targets, strict=True))
+        ]
+        request = RenderRequest(jobs, views[0].target, views[1:])
+        return Rendered([request.begin(self._crew)], stacked)
+
+    def _complete(
+        self, target: Target, picture: Picture, count: int, out: NDArray[Any] | None
+    ) -> Target:
+        """Return the target of a view with all that the loader knows, and memory of its own if it has none."""
+        if out is None:
+            shape = target.output.shape(count, target.size)
+            out = self.memory.batches.take(shape, target.output.element)
+        return replace(
+            target,
+            depth16=self.depth16,
+            channels=picture.kind.channels,
+            out=out,
+            threads=self.threads,
+        )
+
+    def _take_stacked(self, targets: Sequence[Target], count: int) -> NDArray[Any]:
+        """Return memory [V, B, ...] for all views."""
+        output = targets[0].output
+        shape = (len(targets), *output.shape(count, targets[0].size))
+        return self.memory.batches.take(shape, output.element)
 
     def finish(self, begun: Begun) -> Batch:
         """Return the batch of a step."""
         if begun.error is not None:
             raise begun.error
         # Before anything is raised: afterwards, nothing reads the memory of the step.
-        rendered = None if begun.rendering is None else begun.rendering.finish()
+        rendered = {
+            name: [rendering.finish_all() for rendering in image.renderings]
+            for name, image in begun.images.items()
+        }
         prepared, step = begun.prepared, begun.prepared.step
         errors: list[tuple[str, str]] = []
         bad = self.bad_samples.find_lost(step, prepared.lost, errors)
-        images: Any = None if prepared.images is None else list(map(bytes, prepared.images))
-        frames = prepared.frames
-        if rendered is not None:
-            images, status = rendered
-            images = images.reshape(len(step.rows), *self.shape.lead, *images.shape[1:])
-            status = status.reshape(len(step.rows), -1)
-            self.bad_samples.find_undecoded(step, status, frames, bad, errors)
-        elif images is not None and frames is not None:
-            count = self.shape.pictures
-            images = [images[i : i + count] for i in range(0, len(images), count)]
-        masks = self._finish_masks(prepared, bad, errors)
-        kept = choose_rows(bad, self.on_error)
+        values = {name: self._list_encoded(prepared, name) for name in prepared.encoded}
+        for name, results in rendered.items():
+            values[name] = self._take_views(prepared, name, results, bad, errors)
+        values |= self._make_targets(prepared, bad, errors)
+        frames, kept = prepared.frames, choose_rows(bad, self.on_error)
         if kept is not None:
-            images, frames = take_rows(images, kept), take_rows(frames, kept)
+            frames = take_rows(frames, kept)
             valid = step.valid[kept] & ~bad[kept]
-            step = StepPlan(step.rows[kept], valid, step.draws[kept])
-        pixels = {IMAGE: images, **{name: take_rows(mask, kept) for name, mask in masks.items()}}
-        values = tuple(
-            pixels[name] if name in pixels else self._column(name, step, prepared.runs)
-            for name in self.fields
-        )
+            step = StepPlan(step.rows[kept], valid, step.draws[kept], step.bucket)
+        joined = {
+            name: self._join_views(views, kept, begun.images.get(name))
+            for name, views in values.items()
+        }
         return Batch(
-            values,
+            tuple(
+                joined[name] if name in joined else self._column(name, step, prepared.data)
+                for name in self.fields
+            ),
             valid=step.valid,
             rows=step.rows,
             draws=step.draws,
@@ -289,54 +358,78 @@ class Renderer:
             clips=self._drop_axis(frames),
         )
 
-    def _finish_masks(
+    def _list_encoded(self, prepared: Prepared, name: str) -> list[Any]:
+        """Return the encoded images of a step, or the frames of each sample: one view of them."""
+        images: list[Any] = list(map(bytes, prepared.encoded[name].images))
+        if prepared.frames is not None:
+            count = self.shape.pictures
+            images = [images[i : i + count] for i in range(0, len(images), count)]
+        return [images]
+
+    def _take_views(
+        self,
+        prepared: Prepared,
+        name: str,
+        results: Sequence[Any],
+        bad: NDArray[np.bool_],
+        errors: list[tuple[str, str]],
+    ) -> list[Any]:
+        """Return what was rendered of an image, view by view; add the samples that failed to `bad`."""
+        step, picture = prepared.step, prepared.encoded[name].picture
+        count, views = len(step.rows), []
+        for view in range(len(picture.recipes)):
+            status = np.concatenate([result[view][1] for result in results]).reshape(count, -1)
+            self.bad_samples.find_undecoded(
+                step, picture.columns, name, status, prepared.frames, bad, errors
+            )
+            if self.as_list:
+                views.append([result[view][0][0] for result in results])
+            else:
+                out = results[0][view][0]
+                views.append(out.reshape(count, *self.shape.lead, *out.shape[1:]))
+        return views
+
+    def _make_targets(
         self, prepared: Prepared, bad: NDArray[np.bool_], errors: list[tuple[str, str]]
-    ) -> dict[str, NDArray[Any]]:
-        """Return the masks of a step; add the samples whose masks do not decode to `bad`."""
-        masks = {}
-        for name, request in prepared.masks.items():
-            masks[name], failed = request.render()
-            self.bad_samples.find_failed(prepared.step, failed, name, bad, errors)
-        return masks
+    ) -> dict[str, list[Any]]:
+        """Return all that follows an image, view by view; add the samples that failed to `bad`."""
+        if not self.targets:
+            return {}
+        rows, failed = prepared.step.rows, dict[int, str]()
+        if not self.pictures[0].recipes:
+            views = [self.targets.read(rows, prepared.targets, failed)]
+        else:
+            views = [
+                self.targets.make(
+                    rows, prepared.targets, partial(self._find_geometry, prepared, view), failed
+                )
+                for view in range(len(self.pictures[0].recipes))
+            ]
+        self.bad_samples.find_failed(prepared.step, failed, bad, errors)
+        return {name: [view[name] for view in views] for name in views[0]}
+
+    def _find_geometry(self, prepared: Prepared, view: int, name: str) -> Geometry:
+        picture, rows = prepared.encoded[name].picture, prepared.step.rows
+        heights, widths = (np.maximum(sides[rows], 1) for sides in picture.sides)
+        return Geometry(picture.recipes[view], prepared.drawn[name][view], heights, widths)
+
+    def _join_views(
+        self, views: list[Any], kept: NDArray[np.int64] | None, rendered: Rendered | None
+    ) -> Any:
+        """Return the value of a field: of one view alone, else all views in a tuple or an array."""
+        if not self.views:
+            return take_rows(views[0], kept)
+        if self.stack and rendered is not None and rendered.stacked is not None:
+            return rendered.stacked if kept is None else rendered.stacked[:, kept]
+        chosen = tuple(take_rows(view, kept) for view in views)
+        stacks = self.stack and all(isinstance(view, np.ndarray) for view in chosen)
+        return np.stack(chosen) if stacks else chosen
 
     def _drop_axis(self, frames: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
         """Return the frames of a batch as the user sees them: [B, T] where there is one clip."""
         return frames[:, 0] if frames is not None and self.shape.clips == 1 else frames
 
-    def _gather(
-        self,
-        rows: NDArray[np.int64],
-        offsets: NDArray[np.int64],
-        sizes: NDArray[np.int64],
-        runs: dict[int, Run],
-    ) -> Arena:
-        """Return where in memory the bytes lie that each row has at `offsets` [B, J] of its file."""
-        places = self.reading.place(rows, offsets, runs)
-        lost = [row for run in runs.values() for row in run.lost]
-        if lost:
-            sizes = np.where(np.isin(rows, lost)[:, None], 0, sizes)
-        places = np.where(sizes > 0, places, 0)  # a field that a sample lacks has no place
-        numbers = np.repeat(self.reading.number_units(rows, runs), sizes.shape[1])
-        buffers = [run.data for run in runs.values()]
-        return Arena(buffers, places.reshape(-1), sizes.reshape(-1), numbers)
-
-    def _gather_seeks(
-        self,
-        rows: NDArray[np.int64],
-        offsets: NDArray[np.int64],
-        sizes: NDArray[np.int64],
-        runs: dict[int, Run],
-    ) -> Arena:
-        """Return where in memory the seek tables lie that each row has at `offsets` [B, J] of its seek file."""
-        tables = [run.seeks for run in runs.values()]
-        numbers = np.repeat(self.reading.number_units(rows, runs), sizes.shape[1])
-        starts = np.array([table.start for table in tables])
-        readable = np.array([len(table.data) > 0 for table in tables])
-        sizes = np.where(readable[numbers], sizes.reshape(-1), 0)
-        offsets = np.where(sizes > 0, offsets.reshape(-1) - starts[numbers], 0)
-        return Arena([table.data for table in tables], offsets, sizes, numbers)
-
-    def _column(self, name: str, step: StepPlan, runs: dict[int, Run]) -> Any:
+    def _column(self, name: str, step: StepPlan, data: StepBytes) -> Any:
         columns = self.layout.columns
         if name == LABEL:
             return self._labels(step)
@@ -345,12 +438,13 @@ class Renderer:
         if name in columns.user:
             column = columns.user[name]
             return [column[int(row)].as_py() for row in step.rows]
-        field = columns.fields[name]
-        offsets, sizes = field.offset[step.rows], field.size[step.rows]
-        data = self._gather(step.rows, offsets[:, None], sizes[:, None], runs)
+        ranges = columns.fields[name]
+        items = replace(data, rows=step.rows).gather_field(ranges)
+        is_text = isinstance(columns.requested.kinds.get(name), Text)
+        decode = partial(str, encoding="utf-8", errors="replace") if is_text else bytes
         return [
-            None if offset == ABSENT else bytes(item)
-            for offset, item in zip(offsets.tolist(), data, strict=True)
+            None if offset == ABSENT else decode(item)
+            for offset, item in zip(ranges.offset[step.rows].tolist(), items, strict=True)
         ]
 
     def _labels(self, step: StepPlan) -> NDArray[np.int64]:

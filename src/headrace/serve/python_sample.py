@@ -1,0 +1,169 @@
+"""A sample in Python: its images and what follows them, decoded and converted to what transforms expect.
+
+Images are PIL images, or tensors if the core or a step has made tensors of them. Masks, maps, points and boxes are
+torchvision's `tv_tensors` where torchvision is installed, else NumPy arrays; maps are `Mask`s, since v2 has no other
+type that only geometry touches.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PILImage
+
+from headrace.errors import DecodeError
+from headrace.image_header import read_orientation
+from headrace.kinds import Boxes, Image, Kind, Map, Mask, Points
+from headrace.recipe.core_or_python import Pipeline
+from headrace.recipe.pixels import Converted, convert_pixels
+from headrace.render import decode_jpeg
+from headrace.render.arrays import is_array, read_array, read_pixels
+from headrace.render.decode import decode_labels, turn_upright
+from headrace.render.options import Depth16
+
+BLACK = np.zeros((256, 256, 3), np.uint8)
+
+
+class BadImage(Exception):
+    """A field of a sample does not decode, so the transform has not failed."""
+
+
+@dataclass(frozen=True)
+class SampleSteps:
+    """Decodes the fields of a sample and applies the steps of one view in Python.
+
+    Args:
+        kinds: The kinds of the fields that go through the steps, by their names.
+        owners: The image that each of the others follows.
+        columns: The columns of boxes, which go through the steps too.
+        depth16: How images with 16 bits per pixel become bytes.
+        orient: Whether images are turned upright.
+    """
+
+    kinds: Mapping[str, Kind]
+    owners: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    depth16: Depth16 = "clip"
+    orient: bool = False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether a sample is one image, which steps get as it is. All others are dicts."""
+        return len(self.kinds) == 1 and not self.columns
+
+    def transform(self, pipeline: Pipeline, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a sample after the steps of a pipeline. Raise BadImage if one does not decode."""
+        sample = self._convert(pipeline, values)
+        images = [name for name, kind in self.kinds.items() if isinstance(kind, Image)]
+        for step in pipeline.steps:
+            if isinstance(step, Converted) or self.is_alone:
+                sample |= {name: step(sample[name]) for name in images}
+            else:
+                sample = self._check(step, step(sample))
+        return sample
+
+    def make_black(self, pipeline: Pipeline) -> dict[str, Any]:
+        """Return what the steps make of a sample of black images, where a batch has no good sample."""
+        values: dict[str, Any] = {}
+        for name, kind in self.kinds.items():
+            if isinstance(kind, Image):
+                values[name] = BLACK
+            elif isinstance(kind, Mask):
+                values[name] = np.full(BLACK.shape[:2], kind.fill, np.int64)
+            elif isinstance(kind, Map):
+                values[name] = np.zeros(BLACK.shape[:2], np.float32)
+            else:
+                values[name] = np.zeros((0, 4 if isinstance(kind, Boxes) else 2), np.float32)
+        values |= {name: np.zeros(0, np.int64) for name in self.columns}
+        return self.transform(pipeline, values)
+
+    def _check(self, step: Any, sample: Any) -> dict[str, Any]:
+        if not isinstance(sample, dict) or not sample.keys() >= {*self.kinds, *self.columns}:
+            found = list(sample) if isinstance(sample, dict) else type(sample).__name__
+            raise TypeError(
+                f"{step!r:.200} returned {found!s:.200}; it gets a dict of {[*self.kinds, *self.columns]}, and must "
+                "return one"
+            )
+        return sample
+
+    def _convert(self, pipeline: Pipeline, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields as the first step gets them."""
+        pixels = {
+            name: self._decode_pixels(name, kind, values[name])
+            for name, kind in self.kinds.items()
+            if isinstance(kind, Image)
+        }
+        sample: dict[str, Any] = {}
+        for name, kind in self.kinds.items():
+            if isinstance(kind, Image):
+                sample[name] = convert_pixels(pixels[name], pipeline.entry)
+            else:
+                size = pixels[self.owners[name]].shape[:2]
+                sample[name] = _wrap(kind, _decode_target(name, kind, values[name]), size)
+        return sample | {name: _as_tensor(values[name]) for name in self.columns}
+
+    def _decode_pixels(self, name: str, kind: Image, value: Any) -> NDArray[np.uint8]:
+        if isinstance(value, np.ndarray):
+            return value
+        try:
+            if is_array(value):
+                return read_pixels(value, kind.channels)
+            pixels = decode_jpeg(value, self.depth16)
+        except DecodeError as error:
+            raise BadImage(str(error) if self.is_alone else f"{name}: {error}") from None
+        return turn_upright(pixels, read_orientation(value)) if self.orient else pixels
+
+
+def _decode_target(name: str, kind: Kind, value: Any) -> Any:
+    """Return a target as an array; masks and maps may still be encoded."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        if isinstance(kind, Mask):
+            labels = decode_labels(value, rgb_ids=kind.rgb_ids)
+            return labels if kind.dtype is None else labels.astype(kind.dtype)
+        if is_array(value):
+            return np.ascontiguousarray(read_array(value), np.float32)
+        with PILImage.open(io.BytesIO(value)) as image:
+            divisor = kind.divisor if isinstance(kind, Map) else 1.0
+            return np.asarray(image, np.float32) / np.float32(divisor)
+    except DecodeError as error:
+        raise BadImage(f"{name}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - Pillow raises nearly everything for bad data
+        raise BadImage(f"{name}: it does not decode: {error}") from None
+
+
+@cache
+def _has_torchvision() -> bool:
+    return find_spec("torchvision") is not None
+
+
+def _wrap(kind: Kind, array: NDArray[Any], size: tuple[int, ...]) -> Any:
+    """Return a target as torchvision's own type, for an image of this size."""
+    if not _has_torchvision():
+        return array
+    import torch
+    from torchvision import tv_tensors
+
+    tensor = torch.from_numpy(np.array(array))  # a copy, which steps may change
+    if isinstance(kind, Points):
+        return tv_tensors.KeyPoints(tensor, canvas_size=size)
+    if isinstance(kind, Boxes):
+        return tv_tensors.BoundingBoxes(tensor, format="XYXY", canvas_size=size)
+    return tv_tensors.Mask(tensor.movedim(-1, 0) if tensor.ndim == 3 else tensor)
+
+
+def _as_tensor(values: Any) -> Any:
+    """Return the values per box so that v2 can choose among them."""
+    if not _has_torchvision() or not isinstance(values, np.ndarray):
+        return values
+    import torch
+
+    return torch.from_numpy(np.array(values))
