@@ -165,3 +165,9 @@ def test_a_refused_image_has_moves_and_does_no_harm_to_others() -> None:
     moves = recipe.geometry.list_moves(draws, heights, widths)
     points = move_points(np.ones((2, 2), np.float32), np.arange(2), moves)
     assert np.isfinite(points).all()
+
+
+def test_a_random_crop_leaves_boxes_alone_in_images_that_have_its_size(
+    torchvision: ModuleType,
+) -> None:
+    check(torchvision, [RandomCrop(20, pad_if_needed=True)], [(20, 20), (10, 10)] * 20, 8)
