@@ -4,6 +4,7 @@ NumPy only: no files, no threads, no state. Every function is pure, and so safe 
 """
 
 from headrace.plan.boxes import keep_boxes, to_xyxy
+from headrace.plan.buckets import BucketOrder
 from headrace.plan.clips import (
     count_offsets,
     count_starts_in_time,
@@ -49,6 +50,7 @@ from headrace.plan.weights import draw_weighted
 
 __all__ = [
     "CROP_UNIFORMS",
+    "BucketOrder",
     "CropMove",
     "EpochPlan",
     "FlipMove",
