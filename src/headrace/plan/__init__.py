@@ -3,6 +3,8 @@
 NumPy only: no files, no threads, no state. Every function is pure, and so safe in any thread or process.
 """
 
+from headrace.plan.boxes import keep_boxes, to_xyxy
+from headrace.plan.buckets import BucketOrder
 from headrace.plan.clips import (
     count_offsets,
     count_starts_in_time,
@@ -31,6 +33,14 @@ from headrace.plan.crops import (
 )
 from headrace.plan.epoch import EpochPlan, StepPlan, plan_epoch
 from headrace.plan.mixture import draw_mixture
+from headrace.plan.moves import (
+    CropMove,
+    FlipMove,
+    Move,
+    ResizeMove,
+    move_boxes,
+    move_points,
+)
 from headrace.plan.philox import Stream, draw_seeds, draw_uniforms
 from headrace.plan.read_ahead import RunSchedule, schedule_runs
 from headrace.plan.runs import cut_runs, find_runs, group_files
@@ -40,7 +50,12 @@ from headrace.plan.weights import draw_weighted
 
 __all__ = [
     "CROP_UNIFORMS",
+    "BucketOrder",
+    "CropMove",
     "EpochPlan",
+    "FlipMove",
+    "Move",
+    "ResizeMove",
     "RunSchedule",
     "Shuffle",
     "Split",
@@ -61,9 +76,12 @@ __all__ = [
     "jitter_offsets",
     "jitter_order",
     "jitter_range",
+    "keep_boxes",
     "lighting_alphas",
     "loop_video",
     "measure_spans",
+    "move_boxes",
+    "move_points",
     "pad_to_size",
     "plan_epoch",
     "random_crop_offsets",
@@ -79,4 +97,5 @@ __all__ = [
     "start_evenly",
     "start_one_after_another",
     "three_crop_offsets",
+    "to_xyxy",
 ]

@@ -1,9 +1,9 @@
 """The plan of an epoch for one rank: which samples are in which step.
 
-Takes runs, a split, a shuffle, an epoch number, and rows unless all are used. Gives an `EpochPlan`,
-which computes each step independently. Guaranteed:
+Takes runs, a split, a shuffle, an epoch number, rows unless all are used, and buckets if there are any. Gives an
+`EpochPlan`, which computes each step independently. Guaranteed:
 
-- each entry is valid in exactly one step of one rank (with `last="drop"`, in at most one);
+- each entry of the epoch is valid in exactly one step of one rank (with `last="drop"`, in at most one);
 - all ranks make the same number of steps, and no batch is empty;
 - the valid entries of the ranks' batches, one after the other, are the same global batch whatever
   world size shares the lanes.
@@ -11,12 +11,15 @@ which computes each step independently. Guaranteed:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan.buckets import BucketOrder, choose_buckets, fill_steps
 from headrace.plan.philox import Stream
+from headrace.plan.repeat import deal_entries, number_copies
 from headrace.plan.shuffle import Shuffle, order_randomly, shuffle_lane, shuffle_runs
 from headrace.plan.split import Split, choose_lanes, cut_lane, own_lanes
 
@@ -26,12 +29,14 @@ class StepPlan:
     """One rank's batch: `rows` int64[b] of the index, and `valid` bool[b].
 
     A batch that would be empty repeats one sample as an invalid entry. `draws` int64[b] are the ids that the
-    randomness of samples comes from: the row, or another number if it comes again in the epoch.
+    randomness of samples comes from: the row, or another number if it comes again in the epoch. Copies of an entry lie
+    next to each other. `bucket` is the place in `BucketOrder.ratios` of the step's bucket.
     """
 
     rows: NDArray[np.int64]
     valid: NDArray[np.bool_]
     draws: NDArray[np.int64]
+    bucket: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +44,8 @@ class EpochPlan:
     """The steps of one rank, made by `plan_epoch`. It holds at most 16 bytes per entry.
 
     Another world size needs `lanes` to resume this epoch. `order` holds the entries of the rank's lanes,
-    lane after lane; lane *i* is order[bounds[i]:bounds[i + 1]]. `filler` is the entry of an empty last
-    batch: one of the rank's own, if it has any.
+    lane after lane, each once; lane *i* is order[bounds[i]:bounds[i + 1]]. `filler` is the entry of an empty last
+    batch: one of the rank's own, if it has any. `buckets` int64[steps] are the buckets of the steps.
     """
 
     split: Split
@@ -51,6 +56,7 @@ class EpochPlan:
     order: NDArray[np.int64]
     bounds: NDArray[np.int64]
     filler: int
+    buckets: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return self.steps
@@ -63,7 +69,18 @@ class EpochPlan:
         valid = np.full(max(len(entries), 1), len(entries) > 0)
         if not len(entries):
             entries = np.array([self.filler])
-        return StepPlan(self.take_rows(entries), valid, self._number_draws(entries))
+        repeat = self.split.repeat
+        return StepPlan(
+            np.repeat(self.take_rows(entries), repeat),
+            np.repeat(valid, repeat),
+            number_copies(self._number_draws(entries), repeat),
+            None if self.buckets is None else int(self.buckets[t]),
+        )
+
+    @property
+    def part(self) -> int:
+        """Entries of each lane per step."""
+        return self.split.distinct_batch // self.lanes
 
     def take_rows(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of the index that entries stand for."""
@@ -71,7 +88,7 @@ class EpochPlan:
 
     def _find_places(self, t: int) -> NDArray[np.int64]:
         """Return the places in `order` of step `t`: its part of each lane, as far as the lane reaches."""
-        part = self.split.global_batch // self.lanes
+        part = self.part
         longest = int(np.diff(self.bounds).max(initial=0))
         places = self.bounds[:-1, None] + np.arange(t * part, min((t + 1) * part, longest))
         return places[places < self.bounds[1:, None]]
@@ -92,6 +109,7 @@ def plan_epoch(
     epoch: int = 0,
     shuffle: Shuffle | None = None,
     rows: NDArray[np.int64] | None = None,
+    buckets: BucketOrder | None = None,
 ) -> EpochPlan:
     """Plan an epoch over all rows of the index, or over `rows`, for the rank of `split`.
 
@@ -102,39 +120,86 @@ def plan_epoch(
     >>> plan.step(0).rows
     """
     lanes = choose_lanes(split, shuffled=shuffle is not None)
-    line = _lay_line(runs, rows, shuffle, epoch)
-    cuts = [cut_lane(len(line), lanes, lane) for lane in own_lanes(split, lanes)]
-    if shuffle is None or shuffle.is_global(len(line)):
-        own = [line[start:stop] for start, stop in cuts]
-    else:
-        window = (shuffle.window or 0) // lanes
-        own = [shuffle_lane(line, *cut, window, shuffle.seed, epoch) for cut in cuts]
-    order = np.concatenate(own)
-    return EpochPlan(
+    line = _lay_line(_find_bounds(runs, rows), split, shuffle, epoch)
+    own = own_lanes(split, lanes)
+    ordered = _order_lanes(line, lanes, own if buckets is None else range(lanes), shuffle, epoch)
+    plan = EpochPlan(
         split=split,
         lanes=lanes,
-        steps=split.count_steps(len(line)),
+        steps=split.count_steps(int(runs[-1]) if rows is None else len(rows)),
         runs=runs,
         rows=rows,
-        order=order,
-        bounds=np.append(0, np.cumsum([len(lane) for lane in own])),
-        filler=int(order[-1]) if len(order) else len(line) - 1,
+        order=np.empty(0, np.int64),
+        bounds=np.zeros(1, np.int64),
+        filler=int(line.max(initial=-1)),
     )
+    if buckets is None:
+        return _hold_lanes(plan, ordered)
+    return _sort_into_buckets(plan, ordered, own, buckets, shuffle, epoch)
+
+
+def _find_bounds(runs: NDArray[np.int64], rows: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return the first entry of each run, and the number of entries."""
+    if rows is None:
+        return runs
+    _check_rows(rows, int(runs[-1]))
+    return np.searchsorted(rows, runs)
 
 
 def _lay_line(
-    runs: NDArray[np.int64], rows: NDArray[np.int64] | None, shuffle: Shuffle | None, epoch: int
+    bounds: NDArray[np.int64], split: Split, shuffle: Shuffle | None, epoch: int
 ) -> NDArray[np.int64]:
-    """Return all entries in the order that lanes are cut from."""
-    if rows is not None:
-        _check_rows(rows, int(runs[-1]))
-    bounds = runs if rows is None else np.searchsorted(rows, runs)
+    """Return the entries of the epoch in the order that lanes are cut from."""
+    if split.repeat > 1:
+        if shuffle is None:
+            raise ValueError(f"repeat is {split.repeat}: entries are dealt at random, so shuffle")
+        dealt = deal_entries(bounds, split, shuffle.seed, epoch)
+        line = _lay_line(np.searchsorted(dealt, bounds), replace(split, repeat=1), shuffle, epoch)
+        return dealt[line]
     entries = int(bounds[-1])
     if shuffle is None:
         return np.arange(entries)
     if shuffle.is_global(entries):
         return order_randomly(shuffle.seed, epoch, Stream.PERMUTATION, entries)
     return shuffle_runs(bounds, shuffle, epoch)
+
+
+def _order_lanes(
+    line: NDArray[np.int64], lanes: int, wanted: range, shuffle: Shuffle | None, epoch: int
+) -> list[NDArray[np.int64]]:
+    """Return the entries of the wanted lanes in the order in which they come."""
+    cuts = [cut_lane(len(line), lanes, lane) for lane in wanted]
+    if shuffle is None or shuffle.is_global(len(line)):
+        return [line[start:stop] for start, stop in cuts]
+    window = (shuffle.window or 0) // lanes
+    return [shuffle_lane(line, *cut, window, shuffle.seed, epoch) for cut in cuts]
+
+
+def _hold_lanes(plan: EpochPlan, own: Sequence[NDArray[np.int64]]) -> EpochPlan:
+    """Return the plan with the lanes of its rank."""
+    order = np.concatenate(own)
+    bounds = np.append(0, np.cumsum([len(lane) for lane in own]))
+    filler = int(order[-1]) if len(order) else plan.filler
+    return replace(plan, order=order, bounds=bounds, filler=filler)
+
+
+def _sort_into_buckets(
+    plan: EpochPlan,
+    lanes: Sequence[NDArray[np.int64]],
+    own: range,
+    buckets: BucketOrder,
+    shuffle: Shuffle | None,
+    epoch: int,
+) -> EpochPlan:
+    """Return the plan with the lanes of its rank, ordered so that each step has images of one bucket."""
+    end = plan.steps * plan.part  # what comes after it is dropped
+    aspects = [buckets.aspects[plan.take_rows(lane[:end])] for lane in lanes]
+    ranks = choose_buckets(aspects, buckets, plan.part, shuffle, epoch)
+    filled = []
+    for i in own:
+        places = fill_steps(aspects[i], ranks, buckets, plan.part)
+        filled.append(np.concatenate([lanes[i][:end][places], lanes[i][end:]]))
+    return replace(_hold_lanes(plan, filled), buckets=buckets.numbers[ranks])
 
 
 def _check_rows(rows: NDArray[np.int64], count: int) -> None:

@@ -38,6 +38,8 @@ class Stream(IntEnum):
     CLIP = 10
     RESIZE = 11
     VERTICAL_FLIP = 12
+    REPEAT = 13
+    BUCKETS = 14
 
 
 def philox4x32(

@@ -48,4 +48,4 @@ def _find_steps(plan: EpochPlan) -> NDArray[np.int64]:
     """Return the step in which each place of `plan.order` comes; len(plan) or more if it is dropped."""
     lengths = np.diff(plan.bounds)
     places = np.arange(len(plan.order)) - np.repeat(plan.bounds[:-1], lengths)
-    return places // (plan.split.global_batch // plan.lanes)
+    return places // plan.part

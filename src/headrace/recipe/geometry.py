@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import plan
-from headrace.plan import Stream
+from headrace.plan import CropMove, FlipMove, Move, ResizeMove, Stream
 from headrace.recipe.randomness import Randomness
 from headrace.recipe.transforms import (
     CenterCrop,
@@ -32,6 +32,8 @@ from headrace.render.draws import MAX_SIDE
 
 Sizes = NDArray[np.int64]
 Size = tuple[int, int]
+Paddings = NDArray[np.int64]
+"""int64[4, B]: pixels at the left, the top, the right and the bottom of each image."""
 _BLACK = (0, 0, 0)
 _MOST_PIXELS = 2 * 89_478_485
 """The most pixels of an image that keeps its own size: Pillow refuses larger images."""
@@ -154,6 +156,56 @@ class Geometry:
         assert draws.viewport is not None
         return replace(draws, viewport=replace(draws.viewport, offsets=offsets.reshape(-1, 2)))
 
+    def list_moves(self, draws: Draws, heights: Sizes, widths: Sizes) -> list[Move]:
+        """Return how points and boxes of images of these sizes move to the results of the draws.
+
+        `ThreeCrop` has no moves: a point would be in three results.
+        """
+        assert not isinstance(self.crop, ThreeCrop)
+        moves, sizes = self._list_resizing(draws, heights.astype(np.int64), widths.astype(np.int64))
+        if draws.viewport is not None:
+            more, sizes = self._list_cropping(draws.viewport, *sizes)
+            moves += more
+        if draws.flips is not None:
+            moves.append(FlipMove("x", draws.flips, sizes[1]))
+        if draws.vertical_flips is not None:
+            moves.append(FlipMove("y", draws.vertical_flips, sizes[0]))
+        return moves
+
+    def _list_resizing(
+        self, draws: Draws, heights: Sizes, widths: Sizes
+    ) -> tuple[list[Move], tuple[Sizes, Sizes]]:
+        """Return the moves that resize images, and the sizes that images have then."""
+        if draws.viewport is not None:
+            sizes = draws.viewport.sizes.astype(np.int64)
+        else:
+            sizes = np.tile(np.array(self.size, np.int64), (len(draws), 1))
+        new = sizes[:, 0], sizes[:, 1]
+        if self.random_resized_crop is not None:
+            left, top, part_widths, part_heights = draws.boxes.T.astype(np.int64)
+            crop = CropMove(left, top, part_heights, part_widths)
+            return [crop, ResizeMove(part_heights, part_widths, *new)], new
+        return ([] if self.resize is None else [ResizeMove(heights, widths, *new)]), new
+
+    def _list_cropping(
+        self, viewport: Viewport, heights: Sizes, widths: Sizes
+    ) -> tuple[list[Move], tuple[Sizes, Sizes]]:
+        """Return the moves that pad and crop resized images, and the sizes that images have then."""
+        moves: list[CropMove] = []
+        first, second = self._list_paddings(heights, widths)
+        for sides, step in ((first, self.pad), (second, self.crop)):
+            heights, widths = heights + sides[1] + sides[3], widths + sides[0] + sides[2]
+            padded = sides.max(axis=0) > 0
+            if isinstance(step, Pad):
+                moves.append(CropMove(-sides[0], -sides[1], heights, widths))
+            elif padded.any():
+                moves.append(CropMove(-sides[0], -sides[1], heights, widths, padded))
+        if self.crop is not None:
+            offsets = viewport.offsets + (first + second)[:2].T
+            moves.append(_move_crop(self.crop, offsets, heights, widths))
+            heights, widths = moves[-1].height, moves[-1].width
+        return [*moves], (heights, widths)
+
     def find_size(self, draws: Draws) -> Size:
         """Return the size of all results of some draws; if each image has its own, all draws are of the same image."""
         if self.size is not None:
@@ -218,15 +270,21 @@ class Geometry:
 
     def _find_padding(self, heights: Sizes, widths: Sizes) -> tuple[Sizes, Sizes, Sizes, Sizes]:
         """Return the pixels that are added to each resized image: left, top, right, bottom."""
-        sides = np.zeros((4, len(heights)), np.int64)
-        for step in (self.pad, self.crop):
-            if isinstance(step, (Pad, RandomCrop)):
-                sides += np.array(step.sides)[:, None]
+        first, second = self._list_paddings(heights, widths)
+        left, top, right, bottom = first + second
+        return left, top, right, bottom
+
+    def _list_paddings(self, heights: Sizes, widths: Sizes) -> tuple[Paddings, Paddings]:
+        """Return the pixels that `Pad` adds to each resized image, and those that `RandomCrop` adds then."""
+        steps = (self.pad, self.crop)
+        fixed = [step.sides if isinstance(step, (Pad, RandomCrop)) else (0,) * 4 for step in steps]
+        first, second = (np.tile(np.array(sides)[:, None], len(heights)) for sides in fixed)
         if isinstance(self.crop, RandomCrop) and self.crop.pad_if_needed:
             height, width = pair(self.crop.size)
-            sides[[0, 2]] += plan.pad_to_size(widths + sides[0] + sides[2], width)
-            sides[[1, 3]] += plan.pad_to_size(heights + sides[1] + sides[3], height)
-        return sides[0], sides[1], sides[2], sides[3]
+            added = first + second
+            second[[0, 2]] += plan.pad_to_size(widths + added[0] + added[2], width)
+            second[[1, 3]] += plan.pad_to_size(heights + added[1] + added[3], height)
+        return first, second
 
 
 UNCHANGED = Geometry()
@@ -241,6 +299,26 @@ def _draw_flips(
     step: RandomHorizontalFlip | RandomVerticalFlip | None, randomness: Randomness, stream: Stream
 ) -> NDArray[np.bool_] | None:
     return None if step is None else plan.random_flip(randomness.uniforms(stream, 1)[:, 0], step.p)
+
+
+def _move_crop(
+    crop: CenterCrop | RandomCrop | ThreeCrop,
+    offsets: NDArray[np.int64],
+    heights: Sizes,
+    widths: Sizes,
+) -> CropMove:
+    """Return the move of a crop of padded images; `offsets` int64[B, 2] (left, top) are where it begins."""
+    height, width = pair(crop.size)
+    size = np.full_like(heights, height), np.full_like(widths, width)
+    if isinstance(crop, RandomCrop):
+        larger = (heights > height) | (widths > width)
+        return CropMove(offsets[:, 0], offsets[:, 1], *size, larger)
+    # As torchvision, which rounds halves to even also where an image is smaller than the crop: if 3, 7, 11 … pixels
+    # are missing, targets move by a pixel more than the image.
+    left, top = (
+        np.rint(spare / 2).astype(np.int64) for spare in (widths - width, heights - height)
+    )
+    return CropMove(left, top, *size)
 
 
 def _find_resized(resize: Resize, common_size: Size | None) -> Size:
