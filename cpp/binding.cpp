@@ -23,6 +23,7 @@
 #include "png.h"
 #include "read_cached.h"
 #include "render.h"
+#include "sharing.h"
 
 namespace nb = nanobind;
 
@@ -214,6 +215,15 @@ void set_simd(const std::string& name) {
   headrace::force_portable(name == "portable");
 }
 
+void set_sharing(const std::string& name) {
+  using headrace::Sharing;
+  require(name == "auto" || name == "never" || name == "always",
+          "set_sharing: the name must be 'auto', 'never' or 'always'");
+  headrace::force_sharing(name == "auto"    ? Sharing::rule
+                          : name == "never" ? Sharing::never
+                                            : Sharing::always);
+}
+
 // Writes the checksum of each stretch of `data` to `out`.
 void crc32c_each(nb::handle data, const Array<const int64_t, -1>& offsets,
                  const Array<const int64_t, -1>& sizes, const Array<uint32_t, -1>& out) {
@@ -312,8 +322,16 @@ class Inputs {
 class Request {
  public:
   explicit Request(nb::handle request) {
-    read_target(request, request.attr("target"));
-    read_jobs(request.attr("jobs"));
+    const nb::object jobs = request.attr("jobs");
+    const nb::object views = request.attr("views"), results = request.attr("results");
+    request_.pictures.resize(nb::len(jobs));
+    request_.targets.resize(nb::len(views));
+    request_.views.resize(request_.pictures.size() * request_.targets.size());
+    read_pictures(jobs);
+    for (size_t i = 0; i < request_.targets.size(); ++i) {
+      read_target(i, views[i].attr("target"), results[i]);
+      read_draws(i, views[i].attr("draws"));
+    }
   }
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -336,114 +354,114 @@ class Request {
     return nb::cast<Kind>(array, false);
   }
 
-  // Returns an attribute that has a row for each job; null if it is None.
+  // Returns an array that has a row for each picture; null if it is None.
   template <typename T, nb::ssize_t... Row>
-  T* read_rows(nb::handle object, const char* name) {
-    const auto array = keep<Array<T, -1, Row...>>(object.attr(name));
-    require(!array || array->shape(0) == request_.jobs.size(), "draws: one row for each job");
+  T* read_rows(const nb::object& rows) {
+    const auto array = keep<Array<T, -1, Row...>>(rows);
+    require(!array || array->shape(0) == request_.pictures.size(), "draws: one row for each job");
     return array ? array->data() : nullptr;
   }
 
-  void read_target(nb::handle request, nb::handle target);
-  void read_jobs(nb::handle jobs);
-  void read_draws(nb::handle draws);
-  void read_color(nb::handle color);
+  void read_pictures(nb::handle jobs);
+  void read_target(size_t number, nb::handle target, nb::handle result);
+  void read_draws(size_t number, nb::handle draws);
+  void read_color(size_t number, nb::handle color);
 
   headrace::RenderRequest request_;
   std::deque<Inputs> inputs_;
   std::vector<nb::object> kept_;
 };
 
-void Request::read_target(nb::handle request, nb::handle target) {
+void Request::read_pictures(nb::handle jobs) {
+  const size_t count = request_.pictures.size();
+  const Inputs& images = inputs_.emplace_back(jobs.attr("images"), count);
+  const nb::object tables = jobs.attr("seeks");
+  const Inputs* seeks = tables.is_none() ? nullptr : &inputs_.emplace_back(tables, count);
+  const auto* checksums = read_rows<const uint32_t>(jobs.attr("checksums"));
+  const auto* sizes = read_rows<const int32_t, 2>(jobs.attr("sizes"));
+  const auto* orientations = read_rows<const uint8_t>(jobs.attr("orientations"));
+  for (size_t i = 0; i < count; ++i) {
+    headrace::Picture& picture = request_.pictures[i];
+    picture.image = images.bytes(i);
+    if (const Buffer* pixels = images.picture(i)) {
+      picture.width = pixels->width();
+      picture.height = pixels->height();
+    }
+    if (seeks) picture.seek = seeks->bytes(i);
+    if (checksums) picture.checksum = checksums + i;
+    if (sizes) picture.size = sizes + i * 2;
+    if (orientations) picture.orientation = orientations[i];
+    require(picture.orientation >= 1 && picture.orientation <= 8, "orientations: each from 1 to 8");
+  }
+}
+
+// `result` is (out, status).
+void Request::read_target(size_t number, nb::handle target, nb::handle result) {
   const nb::object output = target.attr("output");
   const auto table = keep<nb::ndarray<nb::ro, nb::shape<3, 256>, nb::c_contig, nb::device::cpu>>(
       output.attr("table")());
   const auto out =
-      *keep<nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>>(request.attr("out"));
+      *keep<nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>>(nb::object(result[0]));
   const bool planar = nb::cast<bool>(output.attr("planar"));
+  require(out.shape(0) == request_.pictures.size(), "out: one slot for each job");
   require(out.shape(planar ? 1 : 3) == 3, "out: there must be three channels");
   require(table || !planar, "planar output needs a table");
   require(out.itemsize() == (table ? table->itemsize() : 1), "out: elements as in the table");
-  request_.jobs.resize(out.shape(0));
   static_assert(sizeof(headrace::Status) == sizeof(int32_t));
-  headrace::Target& result = request_.target;
-  result.height = int32_t(out.shape(planar ? 2 : 1));
-  result.width = int32_t(out.shape(planar ? 3 : 2));
-  result.element_size = out.itemsize();
-  result.table = table ? table->data() : nullptr;
-  result.planar = planar;
+  headrace::Target& to = request_.targets[number];
+  to.height = int32_t(out.shape(planar ? 2 : 1));
+  to.width = int32_t(out.shape(planar ? 3 : 2));
+  to.element_size = out.itemsize();
+  to.table = table ? table->data() : nullptr;
+  to.planar = planar;
   const auto fill = nb::cast<std::tuple<int, int, int>>(target.attr("fill"));
   const int levels[] = {std::get<0>(fill), std::get<1>(fill), std::get<2>(fill)};
   for (int c = 0; c < 3; ++c) {
     require(levels[c] >= 0 && levels[c] <= 255, "fill: levels from 0 to 255");
-    result.fill[c] = uint8_t(levels[c]);
+    to.fill[c] = uint8_t(levels[c]);
   }
-  result.out = static_cast<uint8_t*>(out.data());
-  result.status = reinterpret_cast<headrace::Status*>(read_rows<int32_t>(request, "status"));
-  require(result.height > 0 && result.width > 0, "out: the slots must not be empty");
+  to.out = static_cast<uint8_t*>(out.data());
+  to.status = reinterpret_cast<headrace::Status*>(read_rows<int32_t>(nb::object(result[1])));
+  require(to.height > 0 && to.width > 0, "out: the slots must not be empty");
   const bool bicubic = nb::cast<std::string>(target.attr("resample")) == "bicubic";
-  for (headrace::RenderJob& job : request_.jobs)
-    job.filter = bicubic ? headrace::Filter::bicubic : headrace::Filter::bilinear;
+  to.filter = bicubic ? headrace::Filter::bicubic : headrace::Filter::bilinear;
 }
 
-void Request::read_jobs(nb::handle jobs) {
-  const size_t count = request_.jobs.size();
-  const Inputs& images = inputs_.emplace_back(jobs.attr("images"), count);
-  const nb::object tables = jobs.attr("seeks");
-  const Inputs* seeks = tables.is_none() ? nullptr : &inputs_.emplace_back(tables, count);
-  const auto* checksums = read_rows<const uint32_t>(jobs, "checksums");
-  const auto* sizes = read_rows<const int32_t, 2>(jobs, "sizes");
-  const auto* orientations = read_rows<const uint8_t>(jobs, "orientations");
-  for (size_t i = 0; i < count; ++i) {
-    headrace::RenderJob& job = request_.jobs[i];
-    job.image = images.bytes(i);
-    if (const Buffer* picture = images.picture(i)) {
-      job.width = picture->width();
-      job.height = picture->height();
-    }
-    if (seeks) job.seek = seeks->bytes(i);
-    if (checksums) job.checksum = checksums + i;
-    if (sizes) job.size = sizes + i * 2;
-    if (orientations) job.orientation = orientations[i];
-    require(job.orientation >= 1 && job.orientation <= 8, "orientations: each from 1 to 8");
-  }
-  read_draws(jobs.attr("draws"));
-}
-
-void Request::read_draws(nb::handle draws) {
-  const auto* boxes = read_rows<const int32_t, 4>(draws, "boxes");
+void Request::read_draws(size_t number, nb::handle draws) {
+  const auto* boxes = read_rows<const int32_t, 4>(draws.attr("boxes"));
   const nb::object viewport = draws.attr("viewport");
-  const auto* views = viewport.is_none() ? nullptr : read_rows<const int32_t, 4>(viewport, "rows");
-  const auto* flips = read_rows<const bool>(draws, "flips");
-  const auto* vertical = read_rows<const bool>(draws, "vertical_flips");
-  require(boxes || request_.jobs.empty(), "boxes: one for each job");
-  for (size_t i = 0; i < request_.jobs.size(); ++i) {
-    headrace::RenderJob& job = request_.jobs[i];
+  const auto* viewports =
+      viewport.is_none() ? nullptr : read_rows<const int32_t, 4>(viewport.attr("rows"));
+  const auto* flips = read_rows<const bool>(draws.attr("flips"));
+  const auto* vertical = read_rows<const bool>(draws.attr("vertical_flips"));
+  require(boxes || request_.pictures.empty(), "boxes: one for each job");
+  for (size_t i = 0; i < request_.pictures.size(); ++i) {
+    headrace::View& view = request_.view(i, number);
     const int32_t* box = boxes + i * 4;
-    job.box = {box[0], box[1], box[2], box[3]};
-    if (const int32_t* view = views ? views + i * 4 : nullptr) {
-      require(view[0] > 0 && view[1] > 0, "viewport: the resized picture must not be empty");
-      job.viewport = {view[0], view[1], view[2], view[3]};
+    view.box = {box[0], box[1], box[2], box[3]};
+    if (const int32_t* part = viewports ? viewports + i * 4 : nullptr) {
+      require(part[0] > 0 && part[1] > 0, "viewport: the resized picture must not be empty");
+      view.viewport = {part[0], part[1], part[2], part[3]};
     }
-    job.flip = flips && flips[i];
-    job.flip_rows = vertical && vertical[i];
+    view.flip = flips && flips[i];
+    view.flip_rows = vertical && vertical[i];
   }
-  if (const nb::object color = draws.attr("color"); !color.is_none()) read_color(color);
+  if (const nb::object color = draws.attr("color"); !color.is_none()) read_color(number, color);
 }
 
-void Request::read_color(nb::handle color) {
-  const auto* jitter = read_rows<const float, 3>(color, "jitter");
-  const auto* order = read_rows<const uint8_t, 3>(color, "order");
-  const auto* lighting = read_rows<const float, 3>(color, "lighting");
+void Request::read_color(size_t number, nb::handle color) {
+  const auto* jitter = read_rows<const float, 3>(color.attr("jitter"));
+  const auto* order = read_rows<const uint8_t, 3>(color.attr("order"));
+  const auto* lighting = read_rows<const float, 3>(color.attr("lighting"));
   require(!jitter || order, "jitter needs an order");
-  for (size_t i = 0; i < request_.jobs.size(); ++i) {
-    headrace::RenderJob& job = request_.jobs[i];
+  for (size_t i = 0; i < request_.pictures.size(); ++i) {
+    headrace::View& view = request_.view(i, number);
     if (jitter) {
-      job.jitter = jitter + i * 3;
-      job.order = order + i * 3;
-      for (int k = 0; k < 3; ++k) require(job.order[k] < 3, "order: 0, 1 or 2");
+      view.jitter = jitter + i * 3;
+      view.order = order + i * 3;
+      for (int k = 0; k < 3; ++k) require(view.order[k] < 3, "order: 0, 1 or 2");
     }
-    if (lighting) job.lighting = lighting + i * 3;
+    if (lighting) view.lighting = lighting + i * 3;
   }
 }
 
@@ -514,4 +532,5 @@ NB_MODULE(_core, m) {
           },
           nb::arg("crew"), nb::keep_alive<0, 1>());
   m.def("set_simd", &set_simd, nb::arg("name"));
+  m.def("set_sharing", &set_sharing, nb::arg("name"));
 }

@@ -184,8 +184,8 @@ Status JpegDecoder::decode(Box box, Bytes seek_bytes, const Planar& out) {
   if (!box.lies_in(headers_.width, headers_.height)) return Status::bad_box;
   const Region region = find_region(headers_, box);
   if (headers_.progressive) return decode_progressive(box, region, out);
-  const Status status = headers_.single_scan() ? decode_one_scan(box, region, seek_bytes, out)
-                                               : decode_scans(box, region, out);
+  const Status status =
+      one_scan_ ? decode_one_scan(box, region, seek_bytes, out) : decode_scans(box, region, out);
   if (status != Status::ok) coefficients_.clear();
   return status;
 }
@@ -194,6 +194,7 @@ Status JpegDecoder::open(Bytes jpeg) {
   jpeg_ = jpeg;
   opened_ = parser_.open(jpeg_, headers_);
   if (headers_.arithmetic) opened_ = Status::unsupported;
+  one_scan_ = headers_.single_scan();
   return opened_;
 }
 

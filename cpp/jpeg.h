@@ -30,6 +30,7 @@ class JpegDecoder {
   int32_t width() const { return headers_.width; }
   int32_t height() const { return headers_.height; }
   int32_t channels() const { return headers_.component_count; }  // 3, or 1 for greyscale
+  bool one_scan() const { return one_scan_; }  // else any box takes all of the data
 
   // Writes the pixels of `box` to `out`, which has the size of the box and channels() channels.
   // `seek` may be empty; a table that does not belong to the image is ignored.
@@ -49,6 +50,7 @@ class JpegDecoder {
   HeaderParser parser_;
   Headers headers_;
   Status opened_ = Status::unsupported;
+  bool one_scan_ = false;  // noted, since decoding goes on in the headers
   ScanDecoder scan_;
   ProgressiveDecoder progressive_;
   SeekTable seek_;

@@ -29,12 +29,18 @@ struct Box {
   }
 };
 
+// Returns a length rounded up to what kernels process at a time.
+constexpr size_t pad_line(int32_t width) {
+  return (size_t(width) + kLineUnit - 1) / kLineUnit * kLineUnit;
+}
+
 // A planar image. A row consists of one line per channel (red, green and blue, or grey alone), one
 // after the other. Kernels write lines to their end; behind the last line they may read another one
 // and kRowPadding bytes.
 struct Planar {
   uint8_t* data = nullptr;
   int32_t width = 0, height = 0, channels = 0;
+  size_t spacing = 0;  // of lines, if this is a part of an image, which is only read
 
   static Planar reserve(Buffer<uint8_t>& memory, int32_t width, int32_t height, int32_t channels) {
     Planar planar{nullptr, width, height, channels};
@@ -43,10 +49,14 @@ struct Planar {
     planar.data = data + (-reinterpret_cast<uintptr_t>(data) & 63);
     return planar;
   }
-  size_t line() const { return (size_t(width) + kLineUnit - 1) / kLineUnit * kLineUnit; }
+  size_t line() const { return spacing ? spacing : pad_line(width); }
   size_t stride() const { return line() * size_t(channels); }
   uint8_t* row(int32_t y) const { return data + size_t(y) * stride(); }
-  Planar rows(int32_t y, int32_t count) const { return {row(y), width, count, channels}; }
+  Planar rows(int32_t y, int32_t count) const { return {row(y), width, count, channels, spacing}; }
+  // Returns a part, without copying.
+  Planar cut(Box box) const {
+    return {row(box.top) + box.left, box.width, box.height, channels, line()};
+  }
 };
 
 }  // namespace headrace

@@ -23,7 +23,9 @@ bool rows_come_first(Extent in, Extent out) {
 
 // A pass over an axis that keeps its size changes nothing, since its weights are 1 and 0. So both
 // passes are done unless neither is needed.
-Box Resizer::prepare(Extent in, Extent full, Range columns, Range rows, Filter filter, bool flip) {
+Box Resizer::prepare(Extent in, const Shown& shown, Filter filter, bool flip) {
+  const Extent full = shown.full;
+  Range columns = shown.columns, rows = shown.rows;
   unchanged_ = in.width == full.width && in.height == full.height && !flip;
   rows_first_ = rows_come_first(in, full);
   if (!unchanged_) {
@@ -33,6 +35,12 @@ Box Resizer::prepare(Extent in, Extent full, Range columns, Range rows, Filter f
     rows_.build(in.height, full.height, rows, filter, false);
     rows = rows_.take_sources();
   }
+  return {columns.begin, rows.begin, columns.size(), rows.size()};
+}
+
+Box Resizer::find_sources(Extent in, const Shown& shown, Filter filter) {
+  const Range columns = Taps::find_sources(in.width, shown.full.width, shown.columns, filter);
+  const Range rows = Taps::find_sources(in.height, shown.full.height, shown.rows, filter);
   return {columns.begin, rows.begin, columns.size(), rows.size()};
 }
 
@@ -69,7 +77,15 @@ void Resizer::resample_row(const Source& source, int32_t y, uint8_t* out) {
     at = next + 1 < height ? next + 1 : 0;
   }
   const size_t pairs = support_.size();
-  kernels().rows[pairs < 4 ? pairs : 0](support_.data(), int32_t(pairs), out, source.row_bytes());
+  const auto kernel = kernels().rows[pairs < 4 ? pairs : 0];
+  if (source.planar.spacing == 0)
+    return kernel(support_.data(), int32_t(pairs), out, source.row_bytes());
+  const size_t length = pad_line(source.planar.width);  // else each line of the part
+  for (int32_t c = 0; c < source.planar.channels; ++c, out += length) {
+    kernel(support_.data(), int32_t(pairs), out, length);
+    for (RowPair& pair : support_)
+      for (const uint8_t*& row : pair.rows) row += source.planar.spacing;
+  }
 }
 
 void Resizer::resize_rows_first(const Source& source, uint8_t* out, ptrdiff_t stride) {

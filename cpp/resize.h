@@ -27,13 +27,24 @@ struct Source {
   size_t row_bytes() const { return rgb ? size_t(planar.width) * 3 : planar.stride(); }
 };
 
+// What is shown of a resized image.
+struct Shown {
+  Extent full;  // of the resized image
+  Range columns, rows;
+
+  bool empty() const { return columns.size() == 0 || rows.size() == 0; }
+};
+
 // Resizes one image after another. Keeps its scratch memory, so that a warm resizer allocates
 // nothing; use one instance per thread.
 class Resizer {
  public:
-  // Prepares the part `columns` x `rows` of an image that is resized from `in` to `full`, mirrored
-  // if `flip`. Returns the box of the source that the part depends on. All sizes are at least 1.
-  Box prepare(Extent in, Extent full, Range columns, Range rows, Filter filter, bool flip);
+  // Prepares what is shown of an image that is resized from `in`, mirrored if `flip`. Returns the
+  // box of the source that it depends on. All sizes are at least 1.
+  Box prepare(Extent in, const Shown& shown, Filter filter, bool flip);
+
+  // Returns a box that contains the one that `prepare` returns, without preparing.
+  static Box find_sources(Extent in, const Shown& shown, Filter filter);
 
   // Writes that part as RGB, in rows `stride` bytes apart, from the pixels in that box. A negative
   // stride turns it upside down, if `out` is its last row.

@@ -31,6 +31,9 @@ struct Taps {
   // `reversed`. Reuses its memory.
   void build(int32_t in, int32_t out, Range part, Filter filter, bool reversed);
 
+  // Returns the sources that the outputs `part` of such a resize need.
+  static Range find_sources(int32_t in, int32_t out, Range part, Filter filter);
+
   // Returns the sources that the outputs need, and counts them from the first one from now on.
   Range take_sources();
 

@@ -116,7 +116,7 @@ Input resize(const Input& pixels, Extent in, Extent out, Range columns, Range ro
   static Resizer resizer;
   static Buffer<uint8_t> memory;
   Input result(size_t(columns.size()) * size_t(rows.size()) * 3);
-  const Box box = resizer.prepare(in, out, columns, rows, filter, flip);
+  const Box box = resizer.prepare(in, {out, columns, rows}, filter, flip);
   const size_t stride = size_t(in.width) * 3;
   const uint8_t* rgb = pixels.data() + size_t(box.top) * stride + size_t(box.left) * 3;
   Source source{{nullptr, box.width, box.height, 3}, rgb, stride};

@@ -79,10 +79,10 @@ void columns_near(ColumnPass& pass, const Planar& in, const Planar& out) {
 // same two columns of all lines lie side by side.
 void columns_far(ColumnPass& pass, const Planar& in, const Planar& out) {
   const size_t in_line = in.line(), out_line = out.line(), lines = size_t(in.height * in.channels);
-  const size_t pairs = pass.far_pairs();
+  const size_t pairs = pass.far_pairs(), length = pad_line(in.width);
   const int32_t* const first = pass.taps->first.data();
   const U8 side_by_side = make_bytes([](int i) { return i % 2 * 8 + i / 2; });
-  uint8_t* const turned = pass.turned.reserve((in_line + pairs * 2) * 16);
+  uint8_t* const turned = pass.turned.reserve((length + pairs * 2) * 16);
   for (size_t line = 0; line < lines; line += 16) {
     const uint8_t* from[16];
     uint8_t* to[16];
@@ -91,7 +91,7 @@ void columns_far(ColumnPass& pass, const Planar& in, const Planar& out) {
       to[i] = out.data + std::min(line + i, lines - 1) * out_line;
     }
     I16 rows[8];
-    for (size_t at = 0; at < in_line; at += 16) {
+    for (size_t at = 0; at < length; at += 16) {
       if (at % 64 == 0)  // too many streams for the hardware prefetcher
         for (const uint8_t* row : from) __builtin_prefetch(row + at + 256);
       for (int i = 0; i < 8; ++i) rows[i] = load_halves<int16_t>(from[i] + at, from[i + 8] + at);

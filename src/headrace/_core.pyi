@@ -56,3 +56,6 @@ class Request:
 
 # For tests: "portable" turns AVX2 off, "auto" uses what the CPU has.
 def set_simd(name: str) -> None: ...
+
+# For tests and benchmarks, how views are decoded: "never" or "always" at once, "auto" where that is cheaper.
+def set_sharing(name: str) -> None: ...

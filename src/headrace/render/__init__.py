@@ -11,7 +11,7 @@ from headrace.render.decode import build_seek, decode_jpeg
 from headrace.render.draws import Color, Draws, Viewport
 from headrace.render.options import Output, Resample
 from headrace.render.render_batch import render_batch
-from headrace.render.request import Jobs, Rendering, RenderRequest, Target
+from headrace.render.request import Jobs, Rendering, RenderRequest, Target, View
 from headrace.render.status import Status, status_message
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Resample",
     "Status",
     "Target",
+    "View",
     "Viewport",
     "build_seek",
     "decode_jpeg",

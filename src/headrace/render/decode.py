@@ -12,7 +12,8 @@ from PIL import Image
 from headrace import _core
 from headrace.errors import DecodeError
 from headrace.image_header import is_deep
-from headrace.render.options import Depth16
+from headrace.render.arrays import convert_to_rgb, is_array, read_pixels
+from headrace.render.options import Channels, Depth16
 from headrace.render.png import borrow_reader
 from headrace.render.status import FOR_PILLOW, Status, status_message
 
@@ -20,18 +21,24 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-def decode_jpeg(data: Buffer, depth16: Depth16 = "clip") -> NDArray[np.uint8]:
+def decode_jpeg(
+    data: Buffer, depth16: Depth16 = "clip", channels: Channels = "bgr"
+) -> NDArray[np.uint8]:
     """Return uint8[H, W, 3], as `Image.open(data).convert("RGB")` gives it; EXIF orientation is not applied.
 
-    Baseline and progressive JPEG and PNG are decoded by the core, every other format that Pillow reads by Pillow.
+    Baseline and progressive JPEG and PNG are decoded by the core, every other format that Pillow reads by Pillow. A
+    .npy file with uint8[H, W], or with 1, 3 or 4 channels, is an image too.
 
     Args:
         data: The encoded image.
         depth16: How grey images with 16 bits per pixel become bytes; see `render_batch`.
+        channels: Order of the channels of a .npy file, `bgr` or `rgb`.
 
     Raises:
         DecodeError: Pillow refuses the data: it is damaged or not an image.
     """
+    if is_array(data):
+        return convert_to_rgb(read_pixels(data), channels)
     code, pixels = _core.decode_jpeg(data)
     if code in FOR_PILLOW:
         png = _decode_png(data, depth16)

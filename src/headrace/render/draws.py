@@ -140,10 +140,10 @@ class Draws:
             None if self.vertical_flips is None else self.vertical_flips[rows],
         )
 
-    def take_cropped(self, row: int) -> Draws:
-        """Return the draws of one job, for an image that consists of its box alone."""
+    def take_moved(self, row: int, left: int, top: int) -> Draws:
+        """Return the draws of one job, for the part of its image that begins at (left, top)."""
         rows = slice(row, row + 1)
-        return self.take(rows, self.boxes[rows] * np.array([0, 0, 1, 1], np.int32))
+        return self.take(rows, self.boxes[rows] - np.array([left, top, 0, 0], np.int32))
 
 
 def _read_boxes(boxes: ArrayLike) -> NDArray[np.int32]:

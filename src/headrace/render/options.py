@@ -15,6 +15,8 @@ Layout = Literal["channels_last", "channels_first"]
 Resample = Literal["bilinear", "bicubic"]
 Depth16 = Literal["clip", "scale"]
 """How grey images with 16 bits per pixel become bytes; see `render_batch`."""
+Channels = Literal["bgr", "rgb"]
+"""Order of the channels of images that are arrays, as .npy files have them; OpenCV's is `bgr`."""
 
 # NumPy has no bfloat16: its bits come as uint16, for `torch.Tensor.view(torch.bfloat16)`.
 _ELEMENTS = {"uint8": "uint8", "float32": "float32", "float16": "float16", "bfloat16": "uint16"}

@@ -1,7 +1,8 @@
 """One render request, from the plan to the native core: the jobs, and the target they are rendered into.
 
 A job is: these bytes, this geometry, these pixel operations, into the slot with its number. An image
-batch is a job per sample; several views of an image, or the frames of a clip, are just more jobs.
+batch is a job per sample; the frames of a clip are just more jobs. With several views, an image has further
+results, each with its own geometry, pixel operations and target.
 `cpp/binding.cpp` reads these values by the names of their fields.
 """
 
@@ -12,20 +13,31 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _core
 from headrace._core import Crew
+from headrace.arguments import check_choice
 from headrace.render.arena import Arena, Data
-from headrace.render.decode import decode_with_pillow
 from headrace.render.draws import Draws, read_rows
-from headrace.render.options import BYTES, Depth16, Output, Resample, check_depth16, check_resample
-from headrace.render.png import borrow_reader
+from headrace.render.fallback import Decoded, Foreign
+from headrace.render.options import (
+    BYTES,
+    Channels,
+    Depth16,
+    Output,
+    Resample,
+    check_depth16,
+    check_resample,
+)
 from headrace.render.status import FOR_PILLOW, Status
 from headrace.work.cores import count_cores
+
+Result: TypeAlias = tuple[NDArray[Any], NDArray[np.int32]]
+"""The array of a view, and the status of each job."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +98,7 @@ class Target:
         fill: The colour outside of pictures, before all changes of colour.
         out: The array to write to. Default: a new one.
         threads: The most threads to use. Default: all CPUs of the process.
+        channels: Order of the channels of images that are arrays in .npy files, `bgr` or `rgb`. Results are RGB.
     """
 
     size: tuple[int, int]
@@ -95,12 +108,14 @@ class Target:
     fill: tuple[int, int, int] = (0, 0, 0)
     out: NDArray[Any] | None = None
     threads: int | None = None
+    channels: Channels = "bgr"
 
     def __post_init__(self) -> None:
         if len(self.size) != 2 or not all(1 <= side <= 65535 for side in self.size):
             raise ValueError(f"size must be (height, width), each from 1 to 65535, not {self.size}")
         check_resample(self.resample)
         check_depth16(self.depth16)
+        check_choice("channels", self.channels, ("bgr", "rgb"))
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"threads must be at least 1, not {self.threads}")
 
@@ -117,24 +132,65 @@ class Target:
 
 
 @dataclass(frozen=True, eq=False)
+class View:
+    """A further result of each image, with geometry, colours, size and output of its own.
+
+    Args:
+        draws: The geometry and the colours, a row per image.
+        target: Where to render to. Its `depth16`, `channels` and `threads` are not used: a request has one of each.
+    """
+
+    draws: Draws
+    target: Target
+
+
+@dataclass(frozen=True, eq=False)
 class RenderRequest:
     """One batch to render. The result never depends on the number of threads.
 
     The bytes are read in place, so they must not change until the batch is done; nor must `out`. The GIL is
     released.
+
+    Args:
+        jobs: The images, and the draws of the first view.
+        target: Where the first view is rendered to.
+        others: Further views of the same images. An image is verified once for all views, and decoded once
+            where that is cheaper; the pixels are those of a request for each view.
     """
 
     jobs: Jobs
     target: Target
-    out: NDArray[Any] = field(init=False)
-    status: NDArray[np.int32] = field(init=False)
+    others: Sequence[View] = ()
+    results: list[Result] = field(init=False)
+    """The array and the status of each view."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "out", self.target.prepare_out(len(self.jobs)))
-        object.__setattr__(self, "status", np.zeros(len(self.jobs), np.int32))
+        object.__setattr__(self, "others", tuple(self.others))
+        count, results = len(self.jobs), []
+        for view in self.views:
+            if len(view.draws) != count:
+                raise ValueError(
+                    f"a view has {len(view.draws)} boxes, but there are {count} images; "
+                    "give each view a box per image"
+                )
+            results.append((view.target.prepare_out(count), np.zeros(count, np.int32)))
+        object.__setattr__(self, "results", results)
 
-    def render(self) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Return the results and the status of each job. Thread-safe; works after a fork."""
+    @property
+    def views(self) -> list[View]:
+        """All views, the first one first."""
+        return [View(self.jobs.draws, self.target), *self.others]
+
+    def render(self) -> Result:
+        """Return the results and the status of the first view of each image. Thread-safe; works after a fork."""
+        return self.render_all()[0]
+
+    def render_all(self) -> list[Result]:
+        """Return the results and the status of each image, for each view. Thread-safe; works after a fork.
+
+        An image that does not decode has the same status in all views; a box outside of an image is `BAD_BOX` in
+        its view alone.
+        """
         _core.Request(self).render(self._threads)
         return self._finish()
 
@@ -156,14 +212,15 @@ class RenderRequest:
     def _threads(self) -> int:
         return self.target.threads or count_cores()
 
-    def _finish(self) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Return the results after PNGs and what Pillow decodes, an image at a time per thread."""
-        if self.status.any():
-            rows = np.flatnonzero(np.isin(self.status, FOR_PILLOW)).tolist()
-            self._render_with_pillow(rows, min(self._threads, len(rows)))
-        return self.out, self.status
+    def _finish(self) -> list[Result]:
+        """Return the results after all that the core does not decode, an image at a time per thread."""
+        status = self.results[0][1]  # an image that does not decode has the same in all views
+        if status.any():
+            rows = np.flatnonzero(np.isin(status, FOR_PILLOW)).tolist()
+            self._render_foreign(rows, min(self._threads, len(rows)))
+        return self.results
 
-    def _render_with_pillow(self, rows: list[int], threads: int) -> None:
+    def _render_foreign(self, rows: list[int], threads: int) -> None:
         if threads > 1:
             # RuntimeError: the system has no thread to give. Then all rows are rendered here, some again.
             with suppress(RuntimeError), ThreadPoolExecutor(threads) as pool:
@@ -173,48 +230,38 @@ class RenderRequest:
             self._render_row(row)
 
     def _render_row(self, row: int) -> None:
-        data: Any = self.jobs.images[row]
-        if self._render_png(row, data):
-            return
-        verdict, sizes = Status(self.status[row]), self.jobs.sizes
-        self.status[row], pixels = decode_with_pillow(data, verdict, self.target.depth16)
-        if pixels is not None and sizes is not None and pixels.shape[:2] != tuple(sizes[row]):
-            self.status[row], pixels = Status.OTHER_SIZE, None
-        if pixels is not None:
-            draws = self.jobs.draws.take(slice(row, row + 1))
-            self._render_pixels(row, np.ascontiguousarray(pixels), draws)
+        jobs, target = self.jobs, self.target
+        foreign = Foreign(
+            jobs.images[row],
+            [tuple(view.draws.boxes[row].tolist()) for view in self.views],
+            None if jobs.sizes is None else tuple(jobs.sizes[row].tolist()),
+            jobs.orientations is not None and int(jobs.orientations[row]) != 1,
+            Status(self.results[0][1][row]),
+            target.depth16,
+            target.channels,
+        )
+        with foreign.decode() as decoded:
+            self._render_decoded(row, decoded)
 
-    def _render_png(self, row: int, data: Any) -> bool:
-        """Render a PNG without Pillow. Return False if it is not a PNG, or Pillow must decide on it."""
-        draws, sizes = self.jobs.draws, self.jobs.sizes
-        with borrow_reader() as reader:
-            png = reader.open(data)
-            if png is None:
-                return False
-            box = left, top, width, height = tuple(draws.boxes[row].tolist())
-            turned = self._orientation(row) != 1  # then the box is one of the upright picture
-            if turned:
-                box = left, top, width, height = 0, 0, png.width, png.height
-            fits = min(left, top, width - 1, height - 1) >= 0
-            fits = fits and left + width <= png.width and top + height <= png.height
-            if not fits or (sizes is not None and (png.height, png.width) != tuple(sizes[row])):
-                return False  # an error, unless Pillow has a better reason
-            pixels = reader.read(png, box, self.target.depth16)
-            if pixels is None:
-                return False
-            rest = draws.take(slice(row, row + 1)) if turned else draws.take_cropped(row)
-            self._render_pixels(row, pixels, rest)
-            return True
-
-    def _render_pixels(self, row: int, pixels: NDArray[np.uint8], draws: Draws) -> None:
+    def _render_decoded(self, row: int, decoded: Decoded) -> None:
+        """Render all views of an image from its pixels; or set their status, if it has none."""
         rows = slice(row, row + 1)
-        target = replace(self.target, out=self.out[rows], threads=1)
+        if decoded.pixels is None:
+            for _, status in self.results:
+                status[row] = decoded.status
+            return
+        views = [
+            View(
+                view.draws.take_moved(row, decoded.left, decoded.top),
+                replace(view.target, out=out[rows], threads=1),
+            )
+            for view, (out, _) in zip(self.views, self.results, strict=True)
+        ]
         turned = None if self.jobs.orientations is None else self.jobs.orientations[rows]
-        jobs = Jobs([pixels], draws, orientations=turned)
-        self.status[rows] = RenderRequest(jobs, target).render()[1]
-
-    def _orientation(self, row: int) -> int:
-        return 1 if self.jobs.orientations is None else int(self.jobs.orientations[row])
+        jobs = Jobs([decoded.pixels], views[0].draws, orientations=turned)
+        rendered = RenderRequest(jobs, views[0].target, views[1:]).render_all()
+        for (_, status), (_, done) in zip(self.results, rendered, strict=True):
+            status[rows] = done
 
 
 class Rendering:
@@ -225,8 +272,12 @@ class Rendering:
         self.seconds = 0.0
         """How long it took; known after `finish`."""
 
-    def finish(self) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Wait for the batch, and return the results and the status of each job."""
+    def finish(self) -> Result:
+        """Wait for the batch, and return the results and the status of the first view of each image."""
+        return self.finish_all()[0]
+
+    def finish_all(self) -> list[Result]:
+        """Wait for the batch, and return the results and the status of each image, for each view."""
         seconds = self._running.wait()
         before = time.perf_counter()
         finished = self._request._finish()
