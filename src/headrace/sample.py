@@ -18,6 +18,7 @@ _MASK_WORDS = frozenset(
     + ["labeltrainids", "mask", "masks", "panoptic", "seg", "segmentation", "semantic"]
 )
 VIDEO_FIELDS = frozenset({"mjpg"})
+_ARRAYS = frozenset({"npy"})
 _SAME = {"jpeg": "jpg", "tiff": "tif"}
 
 
@@ -75,6 +76,11 @@ def picture_fields(names: Iterable[str]) -> list[str]:
 def is_video_field(name: str) -> bool:
     """Return whether a field holds the frames of a video, by the last part of its name."""
     return name.rpartition(".")[2] in VIDEO_FIELDS
+
+
+def is_array_field(name: str) -> bool:
+    """Return whether a field holds a NumPy array, by the last part of its name."""
+    return name.rpartition(".")[2] in _ARRAYS
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def test_the_manifest_is_golden(packed: Path) -> None:
     assert (index["file"], set(index)) == ("shard-000000.arrow", {"file", "bytes", "sha256"})
     assert manifest == {
         "format": "headrace",
-        "version": 3,
+        "version": 4,
         "samples": 2,
         "bytes": 5120,
         "fields": ["cls", "jpg"],
@@ -94,13 +94,14 @@ def test_the_manifest_is_golden(packed: Path) -> None:
             "shrink": None,
             "source": "690750763b08512a11b5c58253e520d12483ea4d0d2eec8c65798a5bcefa5a82",
         },
+        "field_kinds": {"jpg": {"kind": "image"}},
     }
 
 
 def test_a_dataset_of_another_version_says_what_to_do(packed: Path) -> None:
     path = packed / "headrace.json"
-    manifest = {**json.loads(path.read_text()), "version": 2}
+    manifest = {**json.loads(path.read_text()), "version": 3}
     manifest["sha256"] = find_checksum(manifest)
     path.write_text(json.dumps(manifest))
-    with pytest.raises(headrace.CorruptError, match="version 2; .*pack or index the source again"):
+    with pytest.raises(headrace.CorruptError, match="version 3; .*pack or index the source again"):
         headrace.open_dataset(packed)

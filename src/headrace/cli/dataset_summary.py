@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.cli.describe_kinds import format_column, format_fields, list_kinds
 from headrace.cli.describe_videos import describe_videos, format_videos
 from headrace.cli.print_table import print_table
 from headrace.cli.recoding import describe_recoding
@@ -35,6 +36,7 @@ def describe_dataset(dataset: Dataset) -> dict[str, Any]:
         "columns": name_types(schema, user_columns(schema)),
         "classes": None if manifest.classes is None else list(manifest.classes),
         "kinds": dict(manifest.kinds),
+        "field_kinds": list_kinds(manifest.field_kinds),
         "turned": count_turned(dataset.index),
         "recoded": count_recoded(dataset.index),
         **describe_videos(dataset.index),
@@ -100,7 +102,10 @@ def print_summary(
         print_json({"path": str(path), **content})
         return
     kinds = f"kinds of {content['looked_at']}" if "looked_at" in content else "kinds"
-    columns = [f"{printable(name)} ({kind})" for name, kind in content["columns"].items()]
+    columns = [
+        f"{printable(name)} ({kind}{format_column(content.get('field_kinds', {}), name)})"
+        for name, kind in content["columns"].items()
+    ]
     rows = [
         *(
             (name, f"{content[name]}")
@@ -108,7 +113,7 @@ def print_summary(
             if name in content
         ),
         ("bytes", format_size(content["bytes"])),
-        ("fields", ", ".join(content["fields"])),
+        *format_fields(content["fields"], content.get("field_kinds", {})),
         ("columns", ", ".join(columns)),
         ("classes", classes),
         ("videos", format_videos(content.get("videos"))),

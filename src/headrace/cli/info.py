@@ -12,16 +12,20 @@ from headrace.cli.dataset_summary import (
     name_types,
     print_summary,
 )
+from headrace.cli.describe_kinds import list_kinds
 from headrace.cli.describe_videos import describe_video_files
 from headrace.cli.open_path import SourceView, open_samples
 from headrace.cli.recoding import find_recoding, measure_recodable
 from headrace.cli.source_options import AnyPath, LayoutOption
 from headrace.cli.terminal import AsJson
 from headrace.errors import SourceError
+from headrace.formats.source import state_kinds
 from headrace.formats.video_files import VideoFiles
 from headrace.image_header import RECODABLE
+from headrace.kinds import Kind
 from headrace.pack.describe_images import describe_sample
-from headrace.store.index_schema import DAMAGED
+from headrace.store.field_kinds import join_kinds
+from headrace.store.index_schema import DAMAGED, ArrayNote, Described
 
 _SAMPLED = 100
 
@@ -45,17 +49,29 @@ def _describe_source(view: SourceView) -> dict[str, Any]:
     fields: set[str] = set()
     kinds: Counter[str] = Counter()
     recodable: list[bytes] = []
+    field_kinds: dict[str, Kind | None] = {}
     for row in rows:
         try:
-            sample, images = describe_sample(view[row])
+            described = describe_sample(view[row])
         except SourceError:
             kinds[DAMAGED] += 1
             continue
-        fields |= set(sample)
-        kinds.update(note.header.kind for note in images.values())
-        recodable += [sample[n] for n, note in images.items() if note.header.kind in RECODABLE]
+        fields |= set(described.sample)
+        join_kinds(field_kinds, described.field_kinds)
+        images = list_encoded(described)
+        kinds.update(images.values())
+        recodable += [described.sample[n] for n, kind in images.items() if kind in RECODABLE]
+    known = fields.union(view.source.columns.names)
+    field_kinds |= {n: kind for n, kind in state_kinds(view.source).items() if n in known}
     content = _describe_view(view, sorted(fields), kinds, rows)
+    content["field_kinds"] = list_kinds(field_kinds)
     return {**content, "recoding": measure_recodable(kinds, recodable)}
+
+
+def list_encoded(described: Described) -> dict[str, str]:
+    """Return the kind of each image and video of a sample."""
+    notes = described.notes.items()
+    return {name: note.header.kind for name, note in notes if not isinstance(note, ArrayNote)}
 
 
 def _describe_video_files(view: SourceView, source: VideoFiles, rows: list[int]) -> dict[str, Any]:

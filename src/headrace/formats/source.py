@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from headrace.kinds import Kind
 from headrace.sample import Sample
 from headrace.store.index_schema import check_file_names
 
@@ -21,6 +22,9 @@ class Source(Protocol):
 
     Sample `i` is called `names[i]` in messages, takes about `sizes[i]` bytes in its source and was
     last changed at `mtimes[i]` (nanoseconds, 0 where nobody knows).
+
+    It may have `field_kinds`, the kinds of fields and columns that it knows (see `headrace.kinds`); packing recognises
+    the others.
     """
 
     @property
@@ -65,6 +69,12 @@ class EncodingSource(Source, Protocol):
         ...
 
 
+def state_kinds(source: Source) -> Mapping[str, Kind]:
+    """Return the kinds of fields and columns that a source states."""
+    stated: Mapping[str, Kind] = getattr(source, "field_kinds", {})
+    return stated
+
+
 class Located(NamedTuple):
     """A sample, the name of its file below the root, and the offset of each field in that file."""
 
@@ -107,6 +117,8 @@ class PlacedSource:
     """How many samples the parts have; None if only scanning tells."""
     classes: Sequence[str] | None = None
     columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    field_kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """Kinds of fields and columns that the source states, where others would be recognised."""
     rejected: Sequence[tuple[str, str]] = ()
     """(name, reason) of samples that cannot be indexed, known in advance and not in any part."""
     keeps_damaged: bool = False

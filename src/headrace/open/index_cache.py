@@ -26,7 +26,7 @@ from headrace.work.file_lock import lock_exclusive, lock_shared
 from headrace.work.progress import show_on_terminal
 
 _log = logging.getLogger("headrace")
-_CONTENT = 3  # increase it with every new index column, so that kept indexes are made again
+_CONTENT = 4  # increase it with every new index column, so that kept indexes are made again
 _held: dict[Path, int] = {}  # descriptors of manifests that this process has locked
 
 

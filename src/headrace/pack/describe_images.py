@@ -1,4 +1,4 @@
-"""The notes that an index keeps about images and videos: headers, seek tables and frame sizes."""
+"""The notes that an index keeps about images, videos and arrays: headers, seek tables, frame sizes, shapes."""
 
 from __future__ import annotations
 
@@ -9,28 +9,35 @@ from PIL import Image
 
 from headrace import _core
 from headrace.errors import SourceError
+from headrace.formats.codecs.arrays import read_npy_header
 from headrace.image_header import blame_image, read_header, read_orientation
-from headrace.sample import Sample, is_image_field, is_video_field
-from headrace.store.index_schema import Described, ImageNote, VideoNote
+from headrace.pack.recognise_kinds import recognise_kinds
+from headrace.sample import Sample, is_array_field, is_image_field, is_video_field
+from headrace.store.index_schema import ArrayNote, Described, ImageNote, Note, VideoNote
 
 _NATIVE = frozenset({"baseline", "grey", "non-interleaved", "progressive"})
+_MAX_AXIS = 2**31 - 1  # heights and widths are int32
 
 
 def describe_sample(sample: Sample, *, keep_damaged: bool = False) -> Described:
-    """Return the sample with notes on its images and videos. SourceError if one of them is damaged.
+    """Return the sample with notes on its images, videos and arrays, and with the kinds of its fields.
+
+    SourceError if an image or a video is damaged.
 
     Args:
         sample: The sample.
         keep_damaged: Whether a damaged field has no note instead of being an error.
     """
-    images: dict[str, ImageNote | VideoNote] = {}
+    notes: dict[str, Note] = {}
     for name, data in sample.items():
         with suppress(SourceError) if keep_damaged else nullcontext():
             if is_image_field(name):
-                images[name] = describe_image(data)._replace(recoded=sample.recoded.get(name))
+                notes[name] = describe_image(data)._replace(recoded=sample.recoded.get(name))
             elif is_video_field(name):
-                images[name] = describe_video(sample, name)
-    return Described(sample, images)
+                notes[name] = describe_video(sample, name)
+            elif is_array_field(name) and (note := describe_array(data)) is not None:
+                notes[name] = note
+    return Described(sample, notes, recognise_kinds(sample, notes))
 
 
 def describe_image(data: bytes) -> ImageNote:
@@ -46,9 +53,20 @@ def describe_image(data: bytes) -> ImageNote:
     return ImageNote(header, seek, orientation)
 
 
+def describe_array(data: bytes) -> ArrayNote | None:
+    """Return type and shape of a `.npy` array; None if it is damaged or does not hold numbers."""
+    try:
+        shape, _, dtype, _ = read_npy_header(data)
+    except SourceError:
+        return None
+    if dtype.kind not in "biuf" or max(shape, default=0) > _MAX_AXIS:
+        return None
+    return ArrayNote(dtype.name, shape)
+
+
 def check_pixels(described: Described) -> Described:
     """Return its argument. SourceError if an image does not decode of which only the header was read."""
-    for name, note in described.images.items():
+    for name, note in described.notes.items():
         if isinstance(note, ImageNote) and note.header.kind not in _NATIVE:
             _check_with_pillow(described.sample[name])
     return described

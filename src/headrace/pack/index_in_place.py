@@ -143,10 +143,10 @@ class _Job:
     def _add_sample(self, index: IndexBuilder, place: Place) -> bool:
         """Add a row to the index; return whether its file could not be read."""
         sample, file, offsets, is_unread = place.locate()
-        images = describe_sample(sample, keep_damaged=self.source.keeps_damaged).images
-        index.add_sample(sample.key, sample.label, file, sample.columns)
+        described = describe_sample(sample, keep_damaged=self.source.keeps_damaged)
+        index.add_described(described, file)
         for name, data in sample.items():
-            index.add_field(name, offsets[name], data, images.get(name))
+            index.add_field(name, offsets[name], data, described.notes.get(name))
         return is_unread
 
 
@@ -158,6 +158,7 @@ def _assemble(source: PlacedSource, folder: Path, parts: Sequence[_IndexedPart])
         classes=source.classes,
         root="." if is_beside else str(source.root.resolve()),
         recipe={"unread": unread} if unread else None,
+        field_kinds=source.field_kinds,
     )
     files = sum(part.size for part in source.parts if part.file is None)
     return replace(manifest, bytes=manifest.bytes + files)

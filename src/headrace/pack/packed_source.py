@@ -7,8 +7,8 @@ verified; a field whose bytes have changed is a SourceError.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headrace.errors import CorruptError, SourceChangedError, SourceError
 from headrace.files.limits import blame_file
+from headrace.kinds import Kind
 from headrace.sample import Sample
 from headrace.store.index_reader import read_indexes
 from headrace.store.index_schema import FILE, KEY, field_names, user_columns
@@ -40,6 +41,7 @@ class PackedSource:
     classes: Sequence[str] | None
     columns: pa.Schema
     ignored: Sequence[str] = ()
+    field_kinds: Mapping[str, Kind] = field(default_factory=dict)
 
     def read(self, i: int) -> Sample:
         """Return sample `i` as the index describes it, each field checked against its checksum."""
@@ -71,7 +73,7 @@ def open_packed(path: Path) -> PackedSource | None:
     names = index[KEY].to_pylist()
     if not names:
         raise SourceError(f"{path}: the dataset has no samples")
-    sizes = [index[f"{field}.size"].fill_null(0) for field in field_names(index.schema)]
+    sizes = [index[f"{name}.size"].fill_null(0) for name in field_names(index.schema)]
     return PackedSource(
         root=root,
         index=index,
@@ -81,6 +83,7 @@ def open_packed(path: Path) -> PackedSource | None:
         mtimes=_find_mtimes(root, index[FILE]),
         classes=manifest.classes,
         columns=pa.schema([index.schema.field(name) for name in user_columns(index.schema)]),
+        field_kinds=manifest.field_kinds,
     )
 
 

@@ -21,7 +21,8 @@ from headrace.arguments import check_count, read_integer
 from headrace.errors import PackError, SourceChangedError, SourceError
 from headrace.files.limits import DEFAULT_MAX_FILE_SIZE, blame_file
 from headrace.formats.detect import detect
-from headrace.formats.source import EncodingSource, Source
+from headrace.formats.source import EncodingSource, Source, state_kinds
+from headrace.kinds import Kind
 from headrace.pack import staging
 from headrace.pack.check_destination import check_outside
 from headrace.pack.class_map import number_classes, renumber_sample
@@ -41,7 +42,7 @@ from headrace.store.index_schema import Described, check_column_names
 from headrace.store.keys import printable
 from headrace.store.manifest import MANIFEST, Manifest
 from headrace.store.safe_paths import check_names
-from headrace.store.write_shard import assemble_manifest, shard_name, write_shard
+from headrace.store.write_shard import ShardResult, assemble_manifest, shard_name, write_shard
 from headrace.work.cancellable import map_ahead, run_cancellable, until_cancelled
 from headrace.work.cores import count_cores
 from headrace.work.progress import ProgressCallback, ProgressCounter
@@ -190,10 +191,21 @@ def _fill(job: _Job, staged: Path) -> PackSummary:
         bad = [(job.source.names[row], why) for row, why in sorted(job.refused) or rejected]
         raise refuse_pack(bad, len(job.source.names), job.options.on_error)
     recipe = describe_pack(job.source, job.options)
-    manifest = assemble_manifest(results, classes=job.classes, recipe=recipe)
+    manifest = assemble_manifest(
+        results,
+        classes=job.classes,
+        recipe=recipe,
+        field_kinds=_keep_stated(job.source, results),
+    )
     staging.publish(staged, manifest, [(job.source.names[row], why) for row, why in rejected])
     shown = [(job.name(row), why) for row, why in rejected]
     return job.summary(staged.parent, manifest, shown)
+
+
+def _keep_stated(source: Source, results: Sequence[ShardResult]) -> dict[str, Kind]:
+    """Return the kinds that a source states of fields and columns which were packed."""
+    packed = {name for result in results for name in result.fields} | set(source.columns.names)
+    return {name: kind for name, kind in state_kinds(source).items() if name in packed}
 
 
 @dataclass

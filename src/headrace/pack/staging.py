@@ -21,6 +21,7 @@ from typing import Any
 from headrace.errors import CorruptError, PackError, SourceError
 from headrace.files.limits import read_file
 from headrace.store.durable import sync_folder, write_durable
+from headrace.store.field_kinds import read_kinds, write_kinds
 from headrace.store.manifest import (
     MANIFEST,
     PACKING,
@@ -138,7 +139,10 @@ def forget_shard(staged: Path, number: int) -> None:
 
 def save_finished(staged: Path, number: int, finished: Finished) -> None:
     """Record that a shard is done."""
-    write_durable(staged / _record_name(number), json.dumps(asdict(finished)).encode())
+    content = asdict(finished)
+    if finished.result is not None:
+        content["result"]["field_kinds"] = write_kinds(finished.result.field_kinds)
+    write_durable(staged / _record_name(number), json.dumps(content).encode())
 
 
 def clear_stale(staged: Path, shards: int) -> None:
@@ -194,6 +198,8 @@ def _is_there(staged: Path, file: FileRecord) -> bool:
 def _parse_finished(content: dict[str, Any]) -> Finished:
     result = content["result"]
     if result is not None:
-        result = ShardResult(parse_shard(result["record"]), result["fields"], result["kinds"])
+        kinds = read_kinds(result["field_kinds"], optional=True)
+        record = parse_shard(result["record"])
+        result = ShardResult(record, result["fields"], result["kinds"], kinds)
     rejected = [(int(row), str(reason)) for row, reason in content["rejected"]]
     return Finished(content["plan"], result, rejected)

@@ -3,7 +3,7 @@
 Columns, in this order:
   key, label, file              text, int64, dictionary of paths relative to the manifest's root
   <field>.offset .size .crc32c  int64, int64, uint32: where a field's bytes lie, and their checksum
-  <field>.height .width .kind   int32, int32, dictionary: of images, and of a video's first frame
+  <field>.height .width .kind   int32, int32, dictionary: of images, of a video's first frame, and of arrays (.npy)
   <field>.seek                  int32: bytes of an image's table in the seek file, 0 for none
   <field>.orientation           uint8: of an image, 1 to 8, as EXIF has it; 1 is upright
   <field>.recoded               dictionary: kind of an image before it was recoded; null if it was not
@@ -21,6 +21,7 @@ within a field, and nothing else.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +34,9 @@ from headrace._core import crc32c, crc32c_each
 from headrace.errors import SourceError
 from headrace.files.pread import open_regular
 from headrace.image_header import ImageHeader
-from headrace.sample import Sample, is_image_field, is_video_field
+from headrace.kinds import Kind
+from headrace.sample import Sample, is_array_field, is_image_field, is_video_field
+from headrace.store.field_kinds import FoundKinds, join_kinds
 from headrace.store.keys import printable
 
 KEY, LABEL, FILE = "key", "label", "file"
@@ -50,6 +53,7 @@ _FRAMES = {
     "times": pa.list_(pa.float64()),
 }
 _VIDEO = {**_PLACE, **_SIZE, **_FRAMES}
+_ARRAY = {**_PLACE, **_SIZE}
 _OWN = frozenset({*_IMAGE, *_VIDEO})
 
 
@@ -57,6 +61,8 @@ def list_attributes(field: str) -> dict[str, pa.DataType]:
     """Return the columns of a field and their types."""
     if is_video_field(field):
         return _VIDEO
+    if is_array_field(field):
+        return _ARRAY
     return _IMAGE if is_image_field(field) else _PLACE
 
 
@@ -98,11 +104,42 @@ class VideoNote(NamedTuple):
     times: Sequence[float] | None = None
 
 
+class ArrayNote(NamedTuple):
+    """What is known of a `.npy` array of numbers: its type and shape, and its `header` for the index.
+
+    The height and width of an array are its first two axes. Its kind is `npy-uint8-3`: type, and number of channels.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def header(self) -> ImageHeader:
+        """Return kind, height and width. The array must have two axes at least."""
+        channels = math.prod(self.shape[2:])
+        return ImageHeader(f"npy-{self.dtype}-{channels}", *self.shape[:2])
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype.startswith("float")
+
+    @property
+    def is_integer(self) -> bool:
+        return "int" in self.dtype
+
+
+Note = ImageNote | VideoNote | ArrayNote
+
+
 class Described(NamedTuple):
-    """A sample with the notes on its image and video fields. One without a note is damaged."""
+    """A sample with the notes on its image, video and array fields, and the kinds of its fields and columns.
+
+    An image or video without a note is damaged; an array without one is damaged or does not hold numbers.
+    """
 
     sample: Sample
-    images: dict[str, ImageNote | VideoNote]
+    notes: dict[str, Note]
+    field_kinds: FoundKinds
 
 
 class IndexBuilder:
@@ -114,9 +151,16 @@ class IndexBuilder:
         self._fields: dict[str, dict[str, list[Any]]] = {}
         self._seeks: list[tuple[int, str, bytes]] = []
         self.kinds: dict[str, int] = {}
+        self.field_kinds: dict[str, Kind | None] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def add_described(self, described: Described, file: str) -> None:
+        """Start the row of a sample, and join the kinds of its fields; the fields follow."""
+        sample = described.sample
+        self.add_sample(sample.key, sample.label, file, sample.columns)
+        join_kinds(self.field_kinds, described.field_kinds)
 
     def add_sample(
         self, key: str, label: int | None, file: str, columns: Mapping[str, Any]
@@ -124,13 +168,13 @@ class IndexBuilder:
         """Start a row; its fields follow."""
         self._rows.append((key, label, file, columns))
 
-    def add_field(
-        self, name: str, offset: int, data: bytes, note: ImageNote | VideoNote | None
-    ) -> None:
+    def add_field(self, name: str, offset: int, data: bytes, note: Note | None) -> None:
         """Add a field of the current sample. An image or video field without a note is damaged."""
         row = len(self._rows) - 1
         values: dict[str, Any] = {"offset": offset, "size": len(data), "crc32c": crc32c(data)}
-        if is_image_field(name) or is_video_field(name):
+        if is_array_field(name):
+            values |= _measure_array(note)
+        elif is_image_field(name) or is_video_field(name):
             kind, height, width = (DAMAGED, None, None) if note is None else note.header
             values |= {"height": height, "width": width, "kind": kind}
             self.kinds[kind] = self.kinds.get(kind, 0) + 1
@@ -140,6 +184,7 @@ class IndexBuilder:
             elif is_video_field(name):
                 values |= dict.fromkeys(_FRAMES)
             else:
+                assert note is None or isinstance(note, ImageNote)
                 seek = b"" if note is None else note.seek
                 orientation, recoded = (None, None) if note is None else note[2:]
                 values |= {"seek": len(seek), "orientation": orientation, "recoded": recoded}
@@ -174,6 +219,14 @@ class IndexBuilder:
         if self._columns is None:
             return dict.fromkeys(name for row in self._rows for name in row[3])
         return {column.name: column.type for column in self._columns}
+
+
+def _measure_array(note: Note | None) -> dict[str, Any]:
+    """Return the size and kind of an array, nulls if it does not have two axes."""
+    if not isinstance(note, ArrayNote) or len(note.shape) < 2:
+        return dict.fromkeys(_SIZE)
+    kind, height, width = note.header
+    return {"height": height, "width": width, "kind": kind}
 
 
 def _list_frames(note: VideoNote, data: bytes) -> dict[str, Any]:

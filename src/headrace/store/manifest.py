@@ -17,14 +17,16 @@ from typing import Any
 
 from headrace.errors import CorruptError
 from headrace.files.pread import open_regular
+from headrace.kinds import Kind
 from headrace.store.durable import write_durable
+from headrace.store.field_kinds import read_kinds, write_kinds
 from headrace.store.keys import is_below
 from headrace.work.cancellable import until_cancelled
 
 MANIFEST = "headrace.json"
 PACKING = ".packing"
 """The folder where a packer keeps its shards until all of them are done."""
-VERSION = 3
+VERSION = 4
 _MAX_BYTES = 256 << 20  # a billion samples in 256 MiB shards stay below it
 _MAX_COUNT = 1 << 53
 _PIECE = 8 << 20
@@ -76,6 +78,7 @@ class Manifest:
     shards: Sequence[ShardRecord]
     root: str = "."
     recipe: Mapping[str, Any] = field(default_factory=dict)
+    field_kinds: Mapping[str, Kind] = field(default_factory=dict)
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -100,7 +103,8 @@ def find_checksum(content: Mapping[str, Any]) -> str:
 
 
 def _list_entries(manifest: Manifest) -> dict[str, Any]:
-    return {"format": "headrace", "version": VERSION, **asdict(manifest)}
+    entries = asdict(manifest) | {"field_kinds": write_kinds(manifest.field_kinds)}
+    return {"format": "headrace", "version": VERSION, **entries}
 
 
 def find_dataset(path: Path) -> Path | None:
@@ -175,6 +179,7 @@ def _parse(content: object) -> Manifest:
         shards=shards,
         root=_expect(top["root"], str, "root"),
         recipe=_expect(top["recipe"], dict, "recipe"),
+        field_kinds=read_kinds(top["field_kinds"]),
     )
     if not shards:
         raise CorruptError("it lists no shards")

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from headrace.kinds import Kind
 from headrace.store.durable import named_if_full, temporary_name, write_durable
+from headrace.store.field_kinds import FoundKinds, join_kinds
 from headrace.store.index_schema import Described, IndexBuilder, encode_index, field_names
 from headrace.store.manifest import FileRecord, Manifest, ShardRecord
 from headrace.store.tar import END, member_header, padding
@@ -29,6 +31,7 @@ class ShardResult:
     record: ShardRecord
     fields: list[str]
     kinds: dict[str, int]
+    field_kinds: FoundKinds
 
 
 def shard_name(number: int) -> str:
@@ -106,12 +109,12 @@ def write_shard(
 
 
 def _write_sample(file: _HashedFile, index: IndexBuilder, name: str, described: Described) -> None:
-    sample, images = described
-    index.add_sample(sample.key, sample.label, name, sample.columns)
+    sample = described.sample
+    index.add_described(described, name)
     for field, data in shard_fields(sample).items():
         suffix = sample.suffixes.get(field, field)
         file.write(member_header(f"{sample.key}.{suffix}", len(data)))
-        index.add_field(field, file.size, data, images.get(field))
+        index.add_field(field, file.size, data, described.notes.get(field))
         file.write(data)
         file.write(padding(len(data)))
 
@@ -138,7 +141,8 @@ def encode_shard(index: IndexBuilder, stem: str, data: FileRecord | None) -> Enc
         seek=_record(f"{stem}.seek", seeks) if seeks else None,
         data=data,
     )
-    return EncodedShard(files, ShardResult(record, field_names(table.schema), index.kinds))
+    fields = field_names(table.schema)
+    return EncodedShard(files, ShardResult(record, fields, index.kinds, index.field_kinds))
 
 
 def _record(name: str, content: bytes) -> FileRecord:
@@ -151,11 +155,18 @@ def assemble_manifest(
     classes: Sequence[str] | None = None,
     root: str = ".",
     recipe: Mapping[str, Any] | None = None,
+    field_kinds: Mapping[str, Kind] | None = None,
 ) -> Manifest:
-    """Return the manifest of a dataset that consists of these shards."""
+    """Return the manifest of a dataset that consists of these shards.
+
+    `field_kinds` are those that the source states, in place of those that were recognised.
+    """
     kinds: Counter[str] = Counter()
+    found: dict[str, Kind | None] = {}
     for result in results:
         kinds.update(result.kinds)
+        join_kinds(found, result.field_kinds)
+    found |= field_kinds or {}
     records = [result.record for result in results]
     return Manifest(
         samples=sum(record.samples for record in records),
@@ -166,4 +177,5 @@ def assemble_manifest(
         shards=records,
         root=root,
         recipe=recipe or {},
+        field_kinds={name: kind for name, kind in sorted(found.items()) if kind is not None},
     )

@@ -6,6 +6,7 @@ import io
 import math
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,18 +30,24 @@ def build_array(
     dtype: np.dtype, shape: Sequence[object], data: bytes, *, fortran: bool = False
 ) -> np.ndarray:
     """Return an array over `data`, not copied and not writable. The bytes must fit the shape exactly."""
-    sizes = [n for n in shape if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
-    if len(sizes) != len(shape) or len(sizes) > _MAX_DIMENSIONS:
-        raise SourceError(f"an array of shape {shape!r:.80}")
-    if math.prod(sizes) * dtype.itemsize != len(data):
-        raise SourceError(
-            f"an array of shape {tuple(sizes)!r:.80} and type {dtype.str} in {len(data)} bytes"
-        )
+    sizes = _check_shape(dtype, shape, len(data))
     if not data:  # of empty text there may be many, and NumPy takes memory for one character each
         if math.prod(sizes) > _MAX_EMPTY:
             raise SourceError(f"an array of shape {tuple(sizes)!r:.80} of nothing")
         return np.zeros(sizes, dtype)
     return np.frombuffer(data, dtype).reshape(sizes, order="F" if fortran else "C")
+
+
+def _check_shape(dtype: np.dtype, shape: Sequence[object], size: int) -> list[int]:
+    """Return the shape of an array of `size` bytes. Raise SourceError if it is not one, or does not fit."""
+    sizes = [n for n in shape if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
+    if len(sizes) != len(shape) or len(sizes) > _MAX_DIMENSIONS:
+        raise SourceError(f"an array of shape {shape!r:.80}")
+    if math.prod(sizes) * dtype.itemsize != size:
+        raise SourceError(
+            f"an array of shape {tuple(sizes)!r:.80} and type {dtype.str} in {size} bytes"
+        )
+    return sizes
 
 
 def build_scalar(dtype: np.dtype, data: bytes) -> np.generic:
@@ -59,8 +66,17 @@ def encode_npy(array: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-def decode_npy(data: bytes) -> np.ndarray:
-    """Return a copy of the array in a `.npy` file. Raise SourceError if it is damaged or holds objects."""
+class NpyHeader(NamedTuple):
+    """What a `.npy` file says about its array, and the offset at which its bytes begin."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype
+    start: int
+
+
+def read_npy_header(data: bytes) -> NpyHeader:
+    """Return the header of a `.npy` file. Raise SourceError if it is damaged, or does not fit its size."""
     file = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(file)
@@ -73,4 +89,11 @@ def decode_npy(data: bytes) -> np.ndarray:
         raise SourceError(f"not a readable .npy: {error!s:.100}") from None
     if dtype.hasobject:
         raise SourceError(f"a .npy of dtype {dtype!s:.60}: it is not data")
-    return build_array(dtype, shape, data[file.tell() :], fortran=fortran).copy(order="K")
+    _check_shape(dtype, shape, len(data) - file.tell())
+    return NpyHeader(tuple(shape), fortran, dtype, file.tell())
+
+
+def decode_npy(data: bytes) -> np.ndarray:
+    """Return a copy of the array in a `.npy` file. Raise SourceError if it is damaged or holds objects."""
+    shape, fortran, dtype, start = read_npy_header(data)
+    return build_array(dtype, shape, data[start:], fortran=fortran).copy(order="K")
