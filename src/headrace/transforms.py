@@ -1,5 +1,6 @@
 """The transforms that the core runs: `Loader(..., transform=[RandomResizedCrop(224), RandomHorizontalFlip()])`."""
 
+from headrace.recipe.buckets import Buckets
 from headrace.recipe.clip import Clip
 from headrace.recipe.transforms import (
     IMAGENET_MEAN,
@@ -24,6 +25,7 @@ from headrace.recipe.views import Views
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "Buckets",
     "CenterCrop",
     "Clip",
     "ColorJitter",

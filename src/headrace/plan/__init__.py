@@ -23,6 +23,7 @@ from headrace.plan.color import jitter_factors, jitter_order, jitter_range, ligh
 from headrace.plan.crops import (
     CROP_UNIFORMS,
     center_crop_offsets,
+    cover_sizes,
     pad_to_size,
     random_crop_offsets,
     random_flip,
@@ -64,6 +65,7 @@ __all__ = [
     "center_crop_offsets",
     "count_offsets",
     "count_starts_in_time",
+    "cover_sizes",
     "cut_runs",
     "draw_mixture",
     "draw_seeds",

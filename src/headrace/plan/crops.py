@@ -114,6 +114,19 @@ def scale_sizes(
     return new_heights, new_widths
 
 
+def cover_sizes(
+    heights: NDArray[np.int64], widths: NDArray[np.int64], cover_height: int, cover_width: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the smallest (heights, widths) that images have, with about their aspect ratio, where they cover a size."""
+    by_height = cover_height * widths >= cover_width * heights
+    scaled_widths = (2 * widths * cover_height + heights) // (2 * heights)  # to the nearest
+    scaled_heights = (2 * heights * cover_width + widths) // (2 * widths)
+    return (
+        np.where(by_height, cover_height, np.maximum(scaled_heights, cover_height)),
+        np.where(by_height, np.maximum(scaled_widths, cover_width), cover_width),
+    )
+
+
 def three_crop_offsets(
     heights: NDArray[np.int64], widths: NDArray[np.int64], crop_height: int, crop_width: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -163,6 +164,11 @@ class Recipe:
             ValueError: Results of different sizes do not make a batch.
         """
         return replace(self, geometry=self.geometry.fit(common_size, any_size=any_size))
+
+    def cover(self, size: Size, crop: Literal["center", "random"]) -> Recipe:
+        """Return this for a bucket: images cover `size`, and are cropped to it. See `Geometry.cover`."""
+        step = RandomCrop(size) if crop == "random" else CenterCrop(size)
+        return replace(self, geometry=self.geometry.cover(size, step))
 
     @property
     def size(self) -> Size | None:

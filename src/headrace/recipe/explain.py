@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.image_header import describe_deep
@@ -18,24 +18,30 @@ _log = logging.getLogger("headrace")
 
 def describe_loader(
     title: str,
-    pipeline: Pipeline,
-    pictures: Collection[str],
+    pipelines: Sequence[Pipeline],
+    decoded: str,
     workers: int,
     collate_fn: Any,
     threads: int,
 ) -> str:
-    """Return the title and a line per step; `pictures` names the fields that are decoded."""
-    decoding = "core" if pipeline.recipe is not None else "core, with Python"
-    name = " ".join(["decode", ", ".join(sorted(pictures))]).rstrip()
-    rows = [
-        (_name(line.step), _describe_place(line.where, workers, threads), line.why)
-        for line in pipeline.lines
-    ]
-    rows.insert(pipeline.clip is not None, (name, _describe_place(decoding, workers, threads), ""))
+    """Return the title and a line per step of each view; `decoded` says which fields are decoded."""
+    rows: list[tuple[str, str, str]] = []
+    for number, pipeline in enumerate(pipelines):
+        steps = [
+            (_name(line.step), _describe_place(line.where, workers, threads), line.why)
+            for line in pipeline.lines
+        ]
+        if number == 0:
+            where = "core" if pipeline.recipe is not None else "core, with Python"
+            decoding = (f"decode {decoded}".rstrip(), _describe_place(where, workers, threads), "")
+            steps.insert(pipeline.clip is not None, decoding)
+        if len(pipelines) > 1:
+            steps = [(f"view {number}: {name}", where, why) for name, where, why in steps]
+        rows += steps
     if collate_fn is not None:
         why = "it gets the samples after all steps"
         rows.append((f"collate_fn {_name(collate_fn)}", _describe_place("Python", workers, 0), why))
-    width = max(len(name) for name, _, _ in rows)
+    width = max((len(name) for name, _, _ in rows), default=0)
     lines = [
         f"  {name:{width}}  {where}{': ' + why if why else ''}".rstrip()
         for name, where, why in rows

@@ -16,6 +16,7 @@ from headrace.plan import CropMove, FlipMove, Move, ResizeMove, Stream
 from headrace.recipe.randomness import Randomness
 from headrace.recipe.transforms import (
     CenterCrop,
+    Cover,
     Level3,
     Pad,
     RandomCrop,
@@ -58,7 +59,7 @@ class Geometry:
     """The geometric steps of a transform. `fit` says which size the results have, so that it can `draw`."""
 
     random_resized_crop: RandomResizedCrop | None = None
-    resize: Resize | RandomResize | None = None
+    resize: Resize | RandomResize | Cover | None = None
     pad: Pad | None = None
     crop: CenterCrop | RandomCrop | ThreeCrop | None = None
     flip: RandomHorizontalFlip | None = None
@@ -107,7 +108,7 @@ class Geometry:
             raise ValueError(  # noqa: TRY004 - the type is fine, its place is not
                 f"{self.resize} leaves images of different sizes, so a batch needs a crop: RandomCrop(512) after it"
             )
-        if self.resize is not None:
+        if isinstance(self.resize, Resize):
             common_size = _find_resized(self.resize, common_size)
         if common_size is None:
             raise ValueError(
@@ -206,14 +207,33 @@ class Geometry:
             heights, widths = moves[-1].height, moves[-1].width
         return [*moves], (heights, widths)
 
+    def cover(self, size: Size, crop: RandomCrop | CenterCrop) -> Geometry:
+        """Return this with images that are resized to cover `size` and cropped to it, for a bucket.
+
+        Raises:
+            ValueError: A step gives another size.
+        """
+        steps = (self.random_resized_crop, self.resize, self.pad, self.crop)
+        if given := [step for step in steps if step is not None]:
+            raise ValueError(f"buckets give the size of batches: leave {given[0]} out")
+        return replace(self, resize=Cover(size), crop=crop, size=size)
+
+    def find_sizes(self, draws: Draws) -> tuple[Sizes, Sizes]:
+        """Return the (heights, widths) of the results of some draws."""
+        if self.size is not None:
+            heights, widths = (np.full(len(draws), side) for side in self.size)
+            return heights, widths
+        assert draws.viewport is not None
+        left, top, right, bottom = (0, 0, 0, 0) if self.pad is None else self.pad.sides
+        new_heights, new_widths = draws.viewport.sizes.T.astype(np.int64)
+        return new_heights + top + bottom, new_widths + left + right
+
     def find_size(self, draws: Draws) -> Size:
         """Return the size of all results of some draws; if each image has its own, all draws are of the same image."""
         if self.size is not None:
             return self.size
-        assert draws.viewport is not None
-        height, width = draws.viewport.sizes[0].tolist()
-        left, top, right, bottom = (0, 0, 0, 0) if self.pad is None else self.pad.sides
-        return height + top + bottom, width + left + right
+        heights, widths = self.find_sizes(draws)
+        return int(heights[0]), int(widths[0])
 
     def _draw_boxes(
         self, randomness: Randomness, heights: Sizes, widths: Sizes
@@ -243,6 +263,8 @@ class Geometry:
     def _resize_all(
         self, randomness: Randomness, heights: Sizes, widths: Sizes
     ) -> tuple[Sizes, Sizes]:
+        if isinstance(self.resize, Cover):
+            return plan.cover_sizes(heights, widths, *self.resize.size)
         if isinstance(self.resize, RandomResize):
             uniforms = randomness.uniforms(Stream.RESIZE, 1)[:, 0]
             return _resize_randomly(self.resize, uniforms, heights, widths)

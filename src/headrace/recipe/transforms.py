@@ -332,6 +332,14 @@ class OnArray:
         return self.function(np.asarray(image))
 
 
+@dataclass(frozen=True)
+class Cover:
+    """Resize the image with its aspect ratio to the smallest size that covers (height, width). For `Buckets` only."""
+
+    size: tuple[int, int]
+    interpolation: Resample = "bilinear"
+
+
 Transform = (
     RandomResizedCrop
     | Resize

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.recipe.clip import Shape
-from headrace.render import Output
 from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import Allocate
+from headrace.serve.contents import Contents
 
 
 class Delivery:
@@ -23,16 +22,15 @@ class Delivery:
     keeps_bytes: bool = False
     allocate: Allocate | None = None
 
-    def convert(self, batches: Iterator[Batch], output: Output, shape: Shape) -> Iterator[Batch]:
+    def convert(self, batches: Iterator[Batch], contents: Contents) -> Iterator[Batch]:
         """Return the batches as the training loop receives them.
 
         Args:
             batches: batches as they were rendered.
-            output: how images shall end.
-            shape: what a sample consists of.
+            contents: what they consist of.
         """
         return batches
 
-    def describe(self, output: Output) -> str:
+    def describe(self, contents: Contents) -> str:
         """Return a line for `print(loader)`, or nothing."""
         return ""

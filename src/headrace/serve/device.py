@@ -38,10 +38,23 @@ def prefetch_to_device(
     Returns:
         An iterator over the same batches on `device`.
     """
-    device = torch.device(device)
+    change = None if normalize is None else make_normalizer(normalize)
+
+    def finish(batch: Any) -> Any:
+        if change is None or (isinstance(batch, Batch) and batch.finished):
+            return batch
+        return map_tensors(batch, change)
+
+    return prefetch_batches(batches, torch.device(device), finish)
+
+
+def prefetch_batches(
+    batches: Iterable[T], device: torch.device, finish: Callable[[Any], Any]
+) -> Iterator[T]:
+    """Copy batches to a device, one ahead, and call `finish` with each copy there."""
     if device.type == "cuda":
-        return _prefetch(batches, _CudaCopies(device), normalize)
-    return _prefetch(batches, _PlainCopies(device), normalize)
+        return _prefetch(batches, _CudaCopies(device), finish)
+    return _prefetch(batches, _PlainCopies(device), finish)
 
 
 class _PlainCopies:
@@ -96,14 +109,7 @@ class _CudaCopies:
             self._in_flight.popleft()
 
 
-def _prefetch(batches: Iterable[T], copies: Any, normalize: Output | None) -> Iterator[T]:
-    change = None if normalize is None else make_normalizer(normalize)
-
-    def finish(batch: Any) -> Any:
-        if change is None or (isinstance(batch, Batch) and batch.finished):
-            return batch
-        return map_tensors(batch, change)
-
+def _prefetch(batches: Iterable[T], copies: Any, finish: Callable[[Any], Any]) -> Iterator[T]:
     started: deque[Any] = deque()
     try:
         for batch in batches:
@@ -122,22 +128,30 @@ def find_channels(axes: int) -> int:
     return 2 if axes == 6 else 1
 
 
-def make_normalizer(output: Output) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function from bytes, [B, 3, H, W] or of clips, to the floats of the core; other tensors stay."""
+@cache
+def make_normalizer(
+    output: Output, channels: int | None = None
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a function from bytes, [B, 3, H, W] or of clips, to the floats of the core; other tensors stay.
+
+    `channels` is the axis of the channels. Default: see `find_channels`.
+    """
     dtype = getattr(torch, output.dtype)
 
     @cache
     def place_constants(device: torch.device, axes: int) -> tuple[torch.Tensor, ...]:
         # Once per device, since this copy blocks. Tensors, not numbers: CUDA divides by a number by
         # multiplying with its reciprocal.
-        after = [1] * (axes - 1 - find_channels(axes))
+        axis = find_channels(axes) if channels is None else channels
+        after = [1] * (axes - 1 - axis)
         return tuple(
             torch.tensor(values, dtype=torch.float32, device=device).view(-1, *after)
             for values in ([255.0], output.mean, output.std)
         )
 
     def normalize(images: torch.Tensor) -> torch.Tensor:
-        if images.dtype != torch.uint8 or images.ndim not in (4, 5, 6) or dtype == torch.uint8:
+        pictures = images.ndim in (4, 5, 6) or (images.ndim == 3 and channels == 0)
+        if images.dtype != torch.uint8 or not pictures or dtype == torch.uint8:
             return images
         levels, mean, std = place_constants(images.device, images.ndim)
         floats = images.to(torch.float32)

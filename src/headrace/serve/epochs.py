@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.plan import EpochPlan, Shuffle, Split, plan_epoch
+from headrace.plan import BucketOrder, EpochPlan, Shuffle, Split, plan_epoch
+from headrace.plan.split import Last
 from headrace.read.dataset import Dataset
 from headrace.read.run_layout import Layout
 from headrace.read.table import Table
+from headrace.recipe.buckets import Buckets
 from headrace.recipe.clip import Clip
 from headrace.serve.clip_draws import check_rates, reads_spans
 from headrace.serve.derived_options import choose_run_bytes, choose_window
@@ -61,7 +63,9 @@ class Epochs:
         self._choices = options.shuffle, options.window
         self._layouts: dict[bool, Layout] = {}
         self._kept: tuple[int, Split, EpochPlan] | None = None
-        self._set_split(Split(options.batch_size, last="drop" if options.drop_last else "short"))
+        self.buckets = options.buckets if isinstance(options.buckets, Buckets) else None
+        last: Last = "drop" if options.drop_last else "short"
+        self._set_split(Split(options.batch_size, last=last, repeat=options.repeat))
 
     def _set_split(self, split: Split) -> None:
         """Set what depends on the number of ranks."""
@@ -105,13 +109,28 @@ class Epochs:
         epoch, split = begin.epoch, self.split_at(begin)
         if self._kept is None or self._kept[:2] != (epoch, split):
             rows = self.sampling.rows(epoch, self.layout.runs)
-            plan = plan_epoch(self.layout.runs, split, epoch=epoch, shuffle=self.shuffle, rows=rows)
+            plan = plan_epoch(
+                self.layout.runs,
+                split,
+                epoch=epoch,
+                shuffle=self.shuffle,
+                rows=rows,
+                buckets=self._bucket_order,
+            )
             self._kept = (epoch, split, plan)
         return self._kept[2]
 
     def split_at(self, position: Position) -> Split:
         """Return the split of the epoch that a position is in."""
         return replace(self.split, lanes=position.lanes)
+
+    @cached_property
+    def _bucket_order(self) -> BucketOrder | None:
+        if self.buckets is None:
+            return None
+        columns = self.table.columns
+        heights, widths = np.maximum(columns.height, 1), np.maximum(columns.width, 1)
+        return BucketOrder(heights / widths, self.buckets.ratios, self.buckets.block)
 
     @cached_property
     def digest(self) -> str:
@@ -125,5 +144,11 @@ class Epochs:
 def _read_table(source: Dataset | Mixture, options: LoaderOptions, clip: Clip | None) -> Table:
     datasets = source.datasets if isinstance(source, Mixture) else [source]
     others = [name for name in options.fields if name not in (IMAGE, LABEL)]
-    image, video = IMAGE in options.fields, clip is not None
-    return Table(datasets, others, image=image, video=video, orient=options.orient)
+    return Table(
+        datasets,
+        others,
+        image=IMAGE in options.fields,
+        video=clip is not None,
+        orient=options.orient,
+        kinds=options.kinds,
+    )

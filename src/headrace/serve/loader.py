@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.open import open_dataset
 from headrace.read.dataset import Dataset
-from headrace.recipe.core_or_python import Pipeline, divide_transform, take_clip
+from headrace.recipe.clip import Clip
+from headrace.recipe.core_or_python import take_clip
 from headrace.recipe.explain import describe_loader, log_hints
+from headrace.recipe.views import take_views
 from headrace.serve.batch import Batch
+from headrace.serve.contents import find_contents
 from headrace.serve.delivery import Delivery
-from headrace.serve.derived_options import find_common_size
 from headrace.serve.epochs import Epochs
 from headrace.serve.loader_options import LoaderOptions
-from headrace.serve.masks import check_masks
+from headrace.serve.pictures import IMAGE
 from headrace.serve.producer import Producer
 from headrace.serve.refuse_masks import check_no_masks
-from headrace.serve.pictures import IMAGE
 from headrace.serve.resume import Cursor
 from headrace.serve.sampling import Mixture
 from headrace.serve.stats import Stats
@@ -53,8 +54,9 @@ class Loader(LoaderOptions):
         drop_last: leave out the samples that do not fill a last batch on every rank. By default every sample comes
             exactly once, the last batch is shorter, and a rank without samples repeats one, marked in `.valid` (and
             labelled -100 unless `shuffle`).
-        fields: what a batch holds, of `image`, `label`, `key`, raw fields of the samples (`json`, `mask.png`: bytes)
-            and columns of the index.
+        fields: what a batch holds, of `image`, `label`, `key`, columns of the index, and fields of the samples: with
+            their suffix (`json`, `mask.png`) their bytes, without it (`mask`, `d1.label`) what their kind says. Masks,
+            maps, points and boxes follow the geometry of their image; text is str.
         weights: how often samples come: a number per sample, or `balanced` for equally frequent classes.
         on_error: what to do with samples that do not decode: `raise`, `skip`, or `substitute` another of the batch.
         window: samples to shuffle over. Default: about 96 MiB of them. None shuffles over all.
@@ -69,6 +71,17 @@ class Loader(LoaderOptions):
             torchvision does; `scale` maps them to 8 bits.
         orient: turn images upright, as their EXIF orientation says, before all transforms. Default: take them as they
             are stored, as torchvision's ImageFolder does.
+
+        kinds: kinds of fields that packing did not recognise, or options of them: `{"d1.label": Points(of="d1")}`, see
+            `headrace.kinds`. None for the bytes, or the values of a column, as they are stored.
+        collate: `stack` makes an array of images, masks and maps, which need one size; `list` makes lists of arrays, so
+            that images keep their sizes.
+        buckets: sizes (height, width) of batches, of which each image goes into the one with the nearest aspect ratio;
+            see `headrace.transforms.Buckets`.
+        repeat: how often each sample comes in its batch, with random draws of its own each time (repeated
+            augmentation). An epoch then takes one sample in `repeat`, and as many steps as without.
+        tokenize: gets the list of strings of each text field or column in a batch, and returns what comes in its place.
+            It runs in the worker processes.
 
     Raises:
         TypeError, ValueError: an option is wrong, or does not fit the data.
@@ -100,39 +113,28 @@ class Loader(LoaderOptions):
     def _open(self, delivery: Delivery) -> None:
         """Open the data, and decide what runs where."""
         self.dataset = self._open_dataset()
-        clip, _ = take_clip(self.transform) if IMAGE in self.fields else (None, [])
-        self._epochs = Epochs(self.dataset, self, clip)
+        self._epochs = Epochs(self.dataset, self, self._find_clip())
         self._cursor = Cursor(self._epochs, self.given_place)
-        pipeline = self._divide_transform() if IMAGE in self.fields else Pipeline(None)
-        check_masks(
-            self._epochs.table.columns,
-            pipeline,
-            self.fields,
-            orient=self.orient,
-            collates=self.collate_fn is not None,
-        )
-        self._output = pipeline.final_output
-        self._pipeline = pipeline.leave_bytes() if delivery.keeps_bytes else pipeline
+        table = self._epochs.table
+        if IMAGE in self.fields and table.columns.frames is None:
+            check_no_masks(self.dataset)
+        contents = find_contents(self, table, self._epochs.sampling.subset)
+        for pipeline in contents.pipelines if contents.pictures else ():
+            log_hints(self.dataset, table.kinds, pipeline, self.depth16)
+        self._contents = contents
         self._delivery = delivery
-        self._producer = Producer(self, self._pipeline, delivery)
+        rendered = contents.leave_bytes() if delivery.keeps_bytes else contents
+        self._producer = Producer(self, rendered, delivery)
+
+    def _find_clip(self) -> Clip | None:
+        if IMAGE not in self.fields or take_views(self.transform) is not None:
+            return None
+        return take_clip(self.transform)[0]
 
     def _open_dataset(self) -> Dataset | Mixture:
         if isinstance(self.source, (Dataset, Mixture)):
             return self.source
         return open_dataset(self.source, on_error="raise" if self.on_error == "raise" else "skip")
-
-    def _divide_transform(self) -> Pipeline:
-        table, subset = self._epochs.table, self._epochs.sampling.subset
-        if table.columns.frames is None:
-            check_no_masks(self.dataset)
-        pipeline = divide_transform(
-            self.transform,
-            find_common_size(table.columns, subset),
-            collates=self.collate_fn is not None,
-            any_size=self.batch_size == 1,
-        )
-        log_hints(self.dataset, table.kinds, pipeline, self.depth16)
-        return pipeline
 
     def __getstate__(self) -> Any:
         return self.list_values(), self._delivery, self._cursor.save()
@@ -153,13 +155,13 @@ class Loader(LoaderOptions):
         """Return where each step of the transform runs, and why."""
         text = describe_loader(
             repr(self),
-            self._pipeline,
-            self._epochs.table.pictures,
+            self._contents.pipelines,
+            self._contents.describe_fields(self._epochs.table.pictures),
             self.num_workers,
             self.collate_fn,
             self._producer.threads,
         )
-        return text + self._delivery.describe(self._output)
+        return text + self._delivery.describe(self._contents)
 
     def __len__(self) -> int:
         """Return the number of batches per epoch, the same on every rank.
@@ -267,7 +269,7 @@ class Loader(LoaderOptions):
         plan = epochs.plan(begin)
         batches = self._producer.produce(self, epochs, begin.epoch, plan, begin.step)
         try:
-            for batch in self._delivery.convert(batches, self._output, self._pipeline.shape):
+            for batch in self._delivery.convert(batches, self._contents):
                 self._cursor.advance(begin._replace(step=batch.step + 1), len(plan))
                 yield self._unwrap(batch)
                 del batch

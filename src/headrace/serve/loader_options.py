@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from headrace.arguments import check_choice, keep_integers, read_integer
+from headrace.kinds import Kind
 from headrace.read.dataset import Dataset
+from headrace.recipe.buckets import Buckets
 from headrace.render.options import Depth16, check_depth16
 from headrace.serve.bad_samples import OnError
-from headrace.serve.python_batch import Collate
-from headrace.serve.rank import Place, check_given
 from headrace.serve.pictures import IMAGE, LABEL
+from headrace.serve.python_batch import Collate, Tokenize
+from headrace.serve.rank import Place, check_given
 from headrace.serve.sampling import Mixture, Weights
 from headrace.work.cores import count_cores
 
@@ -53,6 +55,11 @@ class LoaderOptions:
     verify: bool = True
     depth16: Depth16 = "clip"
     orient: bool = False
+    kinds: Mapping[str, Kind | None] = field(default_factory=dict)
+    collate: Literal["stack", "list"] = "stack"
+    buckets: Buckets | Sequence[Sequence[int]] | None = None
+    repeat: int = 1
+    tokenize: Tokenize | None = None
     workers: int = field(init=False)
     given_place: Place | None = field(init=False)
 
@@ -62,8 +69,9 @@ class LoaderOptions:
         workers = count_cores() if num_workers is None else read_integer("num_workers", num_workers)
         self._set(workers=workers, given_place=check_given(rank, world_size))
         self._check_source()
-        keep_integers(self, "batch_size", "seed", "threads", "prefetch")
+        keep_integers(self, "batch_size", "seed", "threads", "prefetch", "repeat")
         for name, value, least in (
+            ("repeat", self.repeat, 1),
             ("num_workers", workers, 0),
             ("threads", self.threads, 1),
             ("prefetch", self.prefetch, 1),
@@ -72,6 +80,8 @@ class LoaderOptions:
                 raise ValueError(f"{name} is {value}; it must be at least {least}")
         check_choice("on_error", self.on_error, get_args(OnError))
         check_depth16(self.depth16)
+        check_choice("collate", self.collate, ("stack", "list"))
+        self._check_sizes()
         self._check_fields()
 
     def _check_source(self) -> None:
@@ -86,14 +96,26 @@ class LoaderOptions:
                 f"dataset{found}, a Dataset, or a Mixture"
             )
 
+    def _check_sizes(self) -> None:
+        if self.buckets is not None and not isinstance(self.buckets, Buckets):
+            self._set(buckets=Buckets(self.buckets))
+        if self.buckets is not None and self.collate == "list":
+            raise ValueError("buckets make batches of one size: leave collate='list' out")
+        if self.repeat > 1 and not self.shuffle:
+            raise ValueError(f"repeat is {self.repeat}: it is for training; give shuffle=True")
+        if self.batch_size % self.repeat:
+            raise ValueError(
+                f"batch_size is {self.batch_size}; it must be a multiple of repeat, {self.repeat}"
+            )
+
     def _check_fields(self) -> None:
         if isinstance(self.fields, str):
             raise TypeError(f"fields is {self.fields!r}; give a tuple of names: ({self.fields!r},)")
-        self._set(fields=tuple(self.fields))
-        if self.collate_fn is not None and IMAGE not in self.fields:
-            raise ValueError(
-                f"collate_fn needs images, but fields is {self.fields!r}; add {IMAGE!r}"
-            )
+        self._set(fields=tuple(self.fields), kinds=dict(self.kinds))
+        if twice := {name for name in self.fields if self.fields.count(name) > 1}:
+            raise ValueError(f"fields is {self.fields!r}: it has {min(twice)!r} twice")
+        if unknown := self.kinds.keys() - set(self.fields):
+            raise ValueError(f"kinds has {min(unknown)!r}, which is not in fields: {self.fields!r}")
 
     def _set(self, **values: Any) -> None:
         vars(self).update(values)

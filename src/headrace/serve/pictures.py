@@ -14,15 +14,18 @@ from numpy.typing import NDArray
 
 from headrace.kinds import Image
 from headrace.read.columns import Columns, PictureColumns
+from headrace.recipe.buckets import Buckets
 from headrace.recipe.core_or_python import Pipeline
 from headrace.recipe.core_recipe import Recipe
 from headrace.recipe.randomness import Randomness
 from headrace.render import Draws
+from headrace.render.options import BYTES
 from headrace.serve.derived_options import find_common_size
 
 IMAGE, LABEL = "image", "label"
 Drawn = Mapping[str, tuple[Draws, ...]]
 """The draws of each view, by the name of the image."""
+DEFAULT = Image()
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class Picture:
     name: str
     columns: PictureColumns
     recipes: tuple[Recipe, ...]
-    kind: Image = Image()
+    kind: Image = DEFAULT
 
     def draw(self, randomness: Randomness, rows: NDArray[np.int64]) -> tuple[Draws, ...]:
         """Return the draws of each view of the images of some rows."""
@@ -55,9 +58,16 @@ class Picture:
         """Heights and widths of all images."""
         return self.columns.height, self.columns.width
 
-    def cover(self, size: tuple[int, int]) -> Picture:
-        """Return the same with recipes that resize images so that they cover `size`, and crop them to it."""
-        return replace(self, recipes=tuple(recipe.cover(size) for recipe in self.recipes))
+    def cover(self, buckets: Buckets, number: int) -> Picture:
+        """Return the same with the recipes of a bucket."""
+        size = buckets.sizes[number]
+        recipes = tuple(recipe.cover(size, buckets.crop) for recipe in self.recipes)
+        return replace(self, recipes=recipes)
+
+    def leave_bytes(self) -> Picture:
+        """Return the same without the core's conversion to floats."""
+        recipes = tuple(replace(recipe, output=BYTES) for recipe in self.recipes)
+        return replace(self, recipes=recipes)
 
 
 def list_pictures(
@@ -104,4 +114,4 @@ def _fit_recipes(
 
 def _find_kind(columns: Columns, name: str) -> Image:
     kind = columns.requested.kinds.get(name)
-    return kind if isinstance(kind, Image) else Image()
+    return kind if isinstance(kind, Image) else DEFAULT

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
+from headrace.kinds import Kind
 from headrace.plan import EpochPlan
 from headrace.read.columns import Columns
 from headrace.read.reading import Reading, RunReading, SpanReading
-from headrace.recipe.core_or_python import Pipeline
+from headrace.recipe.buckets import Buckets
 from headrace.serve.batch import IGNORED_LABEL, Batch
 from headrace.serve.batch_memory import LoaderMemory
 from headrace.serve.clip_draws import ClipDraws
+from headrace.serve.contents import Contents
 from headrace.serve.delivery import Delivery
 from headrace.serve.epochs import Epochs
 from headrace.serve.iteration import Production, iterate
 from headrace.serve.loader_options import LoaderOptions
+from headrace.serve.pictures import LABEL, Picture
 from headrace.serve.python_batch import PythonSteps
+from headrace.serve.python_sample import SampleSteps
 from headrace.serve.python_workers import PythonPart, Workers
-from headrace.serve.pictures import IMAGE, LABEL
 from headrace.serve.renderer import Renderer
 from headrace.serve.stats import Counters, Stats, summarise
 from headrace.serve.steps_in_flight import FEWEST, count_steps
@@ -31,12 +35,13 @@ class Producer:
     intentional: it does not hold the options, which are the loader itself. A loader that nobody uses is freed at once.
     """
 
-    def __init__(self, options: LoaderOptions, pipeline: Pipeline, delivery: Delivery) -> None:
+    def __init__(self, options: LoaderOptions, contents: Contents, delivery: Delivery) -> None:
         self.counters = Counters()
         self.threads = options.threads or count_cores()
-        self._in_python = bool(pipeline.steps or options.collate_fn)
+        in_python = any(pipeline.steps for pipeline in contents.pipelines)
+        self._in_python = bool(in_python or options.collate_fn or options.tokenize)
         self.num_workers = options.workers if self._in_python else 0
-        self._pipeline, self._delivery = pipeline, delivery
+        self._contents, self._delivery = contents, delivery
         self._memory: LoaderMemory | None = None
         self._running: list[Production] = []
 
@@ -78,7 +83,8 @@ class Producer:
         self, options: LoaderOptions, epochs: Epochs, epoch: int, plan: EpochPlan
     ) -> Renderer:
         """Return what renders the batches of an epoch."""
-        clips, clip, layout = None, self._pipeline.clip, epochs.layout
+        contents, layout = self._contents, epochs.layout
+        clips, clip = None, contents.pipelines[0].clip
         reading: Reading = RunReading(layout, plan)
         if clip is not None and layout.columns.frames is not None:
             clips = ClipDraws(clip, layout.columns.frames, plan, options.seed, epoch)
@@ -91,8 +97,9 @@ class Producer:
         return Renderer(
             layout=layout,
             reading=reading,
-            recipe=self._pipeline.recipe,
-            fields=options.fields,
+            pictures=contents.pictures,
+            targets=replace(contents.targets, columns=layout.columns, threads=self.threads),
+            fields=contents.fields,
             seed=options.seed,
             epoch=epoch,
             threads=self.threads,
@@ -103,33 +110,68 @@ class Producer:
             memory=self._memory,
             depth16=options.depth16,
             verify=options.verify,
-            orient=options.orient and self._pipeline.clip is None,
-            shape=self._pipeline.shape,
+            orient=options.orient and clip is None,
+            shape=contents.shape,
             clips=clips,
             in_flight=in_flight,
+            views=contents.views is not None,
+            stack=contents.stack,
+            as_list=contents.as_list,
+            buckets=self._fill_buckets(epochs.buckets),
         )
 
+    def _fill_buckets(self, buckets: Buckets | None) -> list[list[Picture]]:
+        """Return the images with the recipes of each bucket."""
+        if buckets is None:
+            return []
+        numbers = range(len(buckets.sizes))
+        return [[p.cover(buckets, number) for p in self._contents.pictures] for number in numbers]
+
     def _count_steps(self, plan: EpochPlan, columns: Columns) -> int:
-        recipe, shape = self._pipeline.recipe, self._pipeline.shape
-        if recipe is None:
+        contents = self._contents
+        if not contents.pictures or not contents.pictures[0].recipes:
             return FEWEST
-        return count_steps(self.threads, plan.split.batch_size, recipe, shape, columns)
+        batch = plan.split.batch_size * len(contents.pictures) * len(contents.pipelines)
+        recipe = contents.pictures[0].recipes[0]
+        return count_steps(self.threads, batch, recipe, contents.shape, columns)
 
     def _make_python_part(self, options: LoaderOptions, renderer: Renderer) -> PythonPart:
         """Return what runs in Python."""
+        contents = self._contents
         keeps_labels = options.shuffle or LABEL not in options.fields
         steps = PythonSteps(
-            pipeline=self._pipeline,
+            pipelines=contents.pipelines,
+            sample=self._make_sample_steps(options),
+            fields=contents.fields,
             collate_fn=options.collate_fn,
             tensors=self._delivery.tensors,
-            image_at=options.fields.index(IMAGE),
             on_error=options.on_error,
             label_at=None if keeps_labels else options.fields.index(LABEL),
-            depth16=options.depth16,
-            orient=options.orient and self._pipeline.clip is None,
-            lead=self._pipeline.shape.lead,
+            lead=contents.shape.lead,
+            views=contents.views is not None,
+            stack=contents.stack,
+            as_list=contents.as_list,
+            ragged=contents.ragged,
+            tokenize=options.tokenize,
+            texts=contents.texts,
         )
         return PythonPart(steps, renderer)
+
+    def _make_sample_steps(self, options: LoaderOptions) -> SampleSteps:
+        contents, kinds = self._contents, dict[str, Kind]()
+        requested = contents.columns.requested
+        images = {picture.name: picture.kind for picture in contents.pictures}
+        owners = {name: owner.name for name, owner in contents.targets.owners.items()}
+        for name in contents.fields:
+            if name in images or name in owners:
+                kinds[name] = images.get(name) or requested.kinds[name]
+        return SampleSteps(
+            kinds=kinds,
+            owners=owners,
+            columns=tuple(name for name in contents.fields if name in requested.per_box),
+            depth16=options.depth16,
+            orient=options.orient and contents.pipelines[0].clip is None,
+        )
 
     def _forget_ended(self) -> None:
         """An iteration that has ended may still hold an error, whose frames hold batches."""

@@ -102,12 +102,12 @@ class PythonSteps:
     @property
     def moved(self) -> tuple[str, ...]:
         """The fields that go through the steps."""
-        return tuple((*self.sample.kinds, *self.sample.columns)) if self.moves_pixels else ()
+        return (*self.sample.kinds, *self.sample.columns) if self.moves_pixels else ()
 
     @property
     def kept_behind(self) -> tuple[str, ...]:
         """The fields that stay where they were rendered, since nothing in Python needs them."""
-        return () if self.moves_pixels else tuple((*self.sample.kinds, *self.sample.columns))
+        return () if self.moves_pixels else (*self.sample.kinds, *self.sample.columns)
 
     @property
     def images(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from headrace.kinds import Boxes, Image, Kind, Map, Mask, Points
 from headrace.recipe.core_or_python import Pipeline
 from headrace.recipe.pixels import Converted, convert_pixels
 from headrace.render import decode_jpeg
-from headrace.render.arrays import is_array, read_array, read_pixels
+from headrace.render.arrays import convert_to_rgb, is_array, read_array, read_pixels
 from headrace.render.decode import decode_labels, turn_upright
 from headrace.render.options import Depth16
 
@@ -114,7 +114,7 @@ class SampleSteps:
             return value
         try:
             if is_array(value):
-                return read_pixels(value, kind.channels)
+                return convert_to_rgb(read_pixels(value), kind.channels)
             pixels = decode_jpeg(value, self.depth16)
         except DecodeError as error:
             raise BadImage(str(error) if self.is_alone else f"{name}: {error}") from None

@@ -111,7 +111,11 @@ class PythonPart:
             return [self._finish_view(item, pipeline) for item in value]
         if isinstance(value, Pictures):
             pixels = value.pixels
-            return pixels if pipeline.output.dtype == "uint8" else self._convert(pixels, pipeline.output)
+            return (
+                pixels
+                if pipeline.output.dtype == "uint8"
+                else self._convert(pixels, pipeline.output)
+            )
         if pipeline.normalizes and not pipeline.last:
             raise WorkerError("Normalize at the end needs RGB images of one size in bytes")
         return value

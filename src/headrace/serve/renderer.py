@@ -27,7 +27,7 @@ from headrace.serve.bad_samples import BadSamples, OnError, choose_rows, take_ro
 from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import LoaderMemory
 from headrace.serve.clip_draws import ClipDraws
-from headrace.serve.pictures import IMAGE, LABEL, Drawn, Picture
+from headrace.serve.pictures import LABEL, Drawn, Picture
 from headrace.serve.stats import Counters
 from headrace.serve.step_bytes import StepBytes
 from headrace.serve.steps_in_flight import FEWEST
@@ -278,10 +278,10 @@ class Renderer:
         picture = encoded.picture
         if not self.as_list:
             return self._begin_jobs(picture, jobs, drawn)
-        parts = []
+        parts: list[Rendering] = []
         for i in range(len(jobs)):
             draws = [part.take(slice(i, i + 1)) for part in drawn]
-            parts += self._begin_jobs(picture, jobs.take(i), draws).renderings
+            parts += self._begin_jobs(picture, _take_job(jobs, i, draws[0]), draws).renderings
         return Rendered(parts)
 
     def _begin_jobs(self, picture: Picture, jobs: Jobs, drawn: Sequence[Draws]) -> Rendered:
@@ -461,3 +461,16 @@ class Renderer:
         if columns := self.table.list_columns(row):
             message += f", or ask for a column in its place: it has {', '.join(columns)}"
         return message
+
+
+def _take_job(jobs: Jobs, i: int, draws: Draws) -> Jobs:
+    """Return one of the jobs on images."""
+    rows = slice(i, i + 1)
+    return Jobs(
+        [jobs.images[i]],
+        draws,
+        None if jobs.seeks is None else [jobs.seeks[i]],
+        None if jobs.checksums is None else jobs.checksums[rows],
+        None,
+        None if jobs.orientations is None else jobs.orientations[rows],
+    )

@@ -111,7 +111,15 @@ def _write(epochs: Epochs, position: Position) -> dict[str, Any]:
         "lanes": choose_lanes(split, shuffled=epochs.shuffle is not None),
         "window": epochs.window,
         "shuffle": epochs.shuffle is not None,
+        "repeat": split.repeat,
+        "buckets": _describe_buckets(epochs),
     }
+
+
+def _describe_buckets(epochs: Epochs) -> str | None:
+    """Return what decides the sizes of batches; None if all have one size."""
+    buckets = epochs.buckets
+    return None if buckets is None else f"{list(buckets.sizes)} within {buckets.block} steps"
 
 
 def _read(epochs: Epochs, state: Mapping[str, Any]) -> Position:

@@ -127,7 +127,8 @@ class Targets:
         results = []
         for place in range(len(found)):
             out, wrong = self._request(name, kind, [found[place]], geometry.take(place)).render()
-            failed |= {place: f"{name}: {reason}" for reason in wrong.values()}
+            if wrong:
+                failed[place] = f"{name}: {wrong[0]}"
             results.append(out[0])
         return results
 

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.recipe.clip import Shape
-from headrace.render import Output
 from headrace.serve.batch import Batch, map_nested
+from headrace.serve.contents import Contents
 from headrace.serve.delivery import Delivery
-from headrace.serve.device import find_channels, prefetch_to_device
+from headrace.serve.device import make_normalizer, map_tensors, prefetch_batches
 
 
 class TensorDelivery(Delivery):
@@ -27,21 +26,20 @@ class TensorDelivery(Delivery):
         self.keeps_bytes = device.type != "cpu"
         self.allocate = allocate_pinned if device.type == "cuda" else None
 
-    def convert(self, batches: Iterator[Batch], output: Output, shape: Shape) -> Iterator[Batch]:
+    def convert(self, batches: Iterator[Batch], contents: Contents) -> Iterator[Batch]:
         """Return batches of tensors; on a device, they are copied one ahead and normalised there."""
         if self._converts:
-            axes = 4 + len(shape.lead)
-            batches = map(partial(to_tensors, dtype=output.dtype, axes=axes), batches)
+            batches = map(partial(to_tensors, contents=contents), batches)
         if not self.keeps_bytes:
             return batches
-        return prefetch_to_device(batches, self._device, normalize=output)
+        return prefetch_batches(batches, self._device, partial(normalize_images, contents=contents))
 
-    def describe(self, output: Output) -> str:
+    def describe(self, contents: Contents) -> str:
         """Return a line for `print(loader)` if batches go to a device."""
         if not self.keeps_bytes:
             return ""
-        normalised = "" if output.dtype == "uint8" else ", and normalised there"
-        return f"\n  batches are copied to {self._device} one ahead{normalised}"
+        floats = contents.pictures and contents.outputs[0].dtype != "uint8"
+        return f"\n  batches are copied to {self._device} one ahead{', and normalised there' if floats else ''}"
 
 
 def allocate_pinned(size: int) -> NDArray[np.uint8]:
@@ -50,18 +48,42 @@ def allocate_pinned(size: int) -> NDArray[np.uint8]:
     return pinned
 
 
-def to_tensors(value: Any, dtype: str, axes: int = 4) -> Any:
-    """Return the same structure with arrays as tensors, and pictures as [B, 3, H, W].
+def to_tensors(batch: Batch, contents: Contents) -> Batch:
+    """Return a batch with arrays as tensors: images as [B, 3, H, W], maps as [B, C, H, W], the rest as it is.
 
-    Pictures have so many axes, and nothing else has. Clips become [B, 3, T, H, W], several [B, K, 3, T, H, W].
+    Clips become [B, 3, T, H, W], several [B, K, 3, T, H, W]; stacked views [V, B, 3, H, W]; images of a list [3, H, W].
     """
+    (axes, channels), dtype = contents.axes, contents.outputs[0].dtype
+    maps = axes if contents.stack or contents.as_list else 4
 
-    def convert(array: NDArray[Any]) -> torch.Tensor:
+    def convert(place: int, array: NDArray[Any]) -> torch.Tensor:
         tensor = torch.from_numpy(array)
-        if array.ndim != axes:
+        if place in contents.map_at and array.ndim == maps:
+            return tensor.movedim(-1, channels)
+        if place not in contents.image_at or array.ndim != axes:
             return tensor
         if dtype == "bfloat16" and array.dtype == np.uint16:
             tensor = tensor.view(torch.bfloat16)
-        return tensor.movedim(-1, find_channels(axes))
+        return tensor.movedim(-1, channels)
 
-    return map_nested(value, lambda item: isinstance(item, np.ndarray), convert)
+    values = (
+        map_nested(value, lambda item: isinstance(item, np.ndarray), partial(convert, place))
+        for place, value in enumerate(batch)
+    )
+    return batch.replace(tuple(values))
+
+
+def normalize_images(batch: Batch, contents: Contents) -> Batch:
+    """Return a batch whose images in bytes are the floats that the core would have made; each view has its own."""
+    if batch.finished or contents.image_at != tuple(i for i in contents.image_at if i < len(batch)):
+        return batch
+    values, channels = list(batch), contents.axes.channels
+    for place in contents.image_at:
+        views = values[place] if isinstance(values[place], tuple) else (values[place],)
+        outputs = contents.outputs if len(views) == len(contents.outputs) else contents.outputs[:1]
+        changed = [
+            map_tensors(view, make_normalizer(output, channels))
+            for view, output in zip(views, outputs * len(views))
+        ]
+        values[place] = tuple(changed) if isinstance(values[place], tuple) else changed[0]
+    return batch.replace(tuple(values))
