@@ -104,13 +104,22 @@ def test_compositions_equal_torchvision(
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_composes_of_torchvision_are_compiled(torchvision: ModuleType, version: str) -> None:
     T = torchvision.transforms if version == "v1" else torchvision.transforms.v2
+
+    def label(fill: int) -> int | None:
+        """Return what masks are padded with: v1 has no masks."""
+        return fill if version == "v2" else None
+
     cifar = T.Compose([T.RandomCrop(32, padding=4), T.RandomHorizontalFlip()])
     assert divide_transform(cifar, None).recipe == compile_recipe(
-        [RandomCrop((32, 32), (4, 4, 4, 4), fill=(0, 0, 0)), RandomHorizontalFlip()], None
+        [
+            RandomCrop((32, 32), (4, 4, 4, 4), fill=(0, 0, 0), mask_fill=label(0)),
+            RandomHorizontalFlip(),
+        ],
+        None,
     )
     padded = T.Compose([T.Pad([1, 2, 3, 4], 7), T.RandomVerticalFlip(0.2)])
     assert divide_transform(padded, (8, 9)).recipe == compile_recipe(
-        [Pad((1, 2, 3, 4), (7, 7, 7)), RandomVerticalFlip(0.2)], (8, 9)
+        [Pad((1, 2, 3, 4), (7, 7, 7), label(7)), RandomVerticalFlip(0.2)], (8, 9)
     )
     odd = T.Compose(
         [T.RandomCrop((5, 6), padding=[1, 2, 3, 4], pad_if_needed=True, fill=(1, 2, 3))]

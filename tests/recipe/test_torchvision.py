@@ -41,7 +41,7 @@ def picture(dataset: headrace.Dataset, row: int) -> Image.Image:
 
 def drawn_boxes(loader: Any, batch: Any) -> list[list[int]]:
     columns, rows = loader._loader._epochs.table.columns, batch.rows
-    drawn = loader._loader._pipeline.recipe.draw(
+    drawn = loader._loader._contents.pipelines[0].recipe.draw(
         Randomness(loader.seed, batch.epoch, batch.draws), columns.height[rows], columns.width[rows]
     )
     boxes: list[list[int]] = drawn.boxes.tolist()
@@ -138,7 +138,7 @@ def test_jitter_equals_pil_images_before_and_after_the_flip(
     functions = (*names, T.functional.adjust_saturation)
     for batch in loader:
         draw = Randomness(5, 0, batch.draws)
-        color = loader._loader._pipeline.recipe._draw_color(draw)
+        color = loader._loader._contents.pipelines[0].recipe._draw_color(draw)
         for i, row in enumerate(batch.rows):
             image = steps[0](picture(loader.dataset, int(row)))
             for number in color.order[i]:

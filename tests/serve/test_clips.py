@@ -223,7 +223,7 @@ def test_other_fields_come_with_clips(tmp_path: Path, clip: Clip) -> None:
         assert images.shape[1:] == (clip.frames, 8, 8, 3)
         for key, a, z, label in zip(keys, first, last, labels, strict=True):
             number = int(key[-3:])
-            assert (a, z, label) == (b"%d" % number * 700, b"z%d" % number, number % 3)
+            assert (a, z, label) == (f"{number}" * 700, f"z{number}", number % 3)
 
 
 def damage(path: Path, sample: Sample, frame: int) -> None:

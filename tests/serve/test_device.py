@@ -133,7 +133,7 @@ def test_an_iteration_that_ends_waits_for_its_copies(monkeypatch: pytest.MonkeyP
     copies = device._CudaCopies(torch.device("cpu"))
     for limit in (1, None):
         cuda.log.clear()
-        iterator = device._prefetch([torch.zeros(2)] * 3, copies, None)
+        iterator = device._prefetch([torch.zeros(2)] * 3, copies, lambda batch: batch)
         for _ in islice(iterator, limit):
             pass
         iterator.close()  # type: ignore[attr-defined]

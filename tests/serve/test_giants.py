@@ -52,10 +52,10 @@ def test_all_threads_have_work_while_the_first_step_waits_for_a_slow_sample(
         begun_before.append(len(begun))
         return originals[2](rendering)
 
-    originals = Renderer.prepare, Renderer.begin, Rendering.finish
+    originals = Renderer.prepare, Renderer.begin, Rendering.finish_all
     monkeypatch.setattr(Renderer, "prepare", prepare)
     monkeypatch.setattr(Renderer, "begin", begin)
-    monkeypatch.setattr(Rendering, "finish", finish)
+    monkeypatch.setattr(Rendering, "finish_all", finish)
     assert [batch.step for batch in loader] == list(range(30)) == begun
     assert begun_before[1] >= 29  # of 30: the last may still be on its way
 

@@ -348,8 +348,8 @@ def test_nothing_is_rendered_any_more_when_a_lost_file_is_an_error(
         finished.append(original(rendering))
         return finished[-1]
 
-    original = Rendering.finish
-    monkeypatch.setattr(Rendering, "finish", finish)
+    original = Rendering.finish_all
+    monkeypatch.setattr(Rendering, "finish_all", finish)
     with pytest.raises(DecodeError, match=lost.name):
         next(iter(loader))
     assert len(finished) == 1
@@ -365,8 +365,8 @@ def test_what_is_rendered_while_nobody_waits_for_it_is_counted(
         seconds.append(rendering.seconds)
         return finished
 
-    original = Rendering.finish
-    monkeypatch.setattr(Rendering, "finish", finish)
+    original = Rendering.finish_all
+    monkeypatch.setattr(Rendering, "finish_all", finish)
     loader = Loader(packed, 4, transform=CROP)
     list(loader)
     assert min(seconds) > 0

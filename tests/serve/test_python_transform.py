@@ -216,7 +216,7 @@ def test_our_own_transforms_run_before_and_after_a_function(packed: Path) -> Non
 
     plain = images(Loader(packed, 16, transform=CROP))
     loader = Loader(packed, 16, transform=[*CROP, OnArray(invert), Normalize()], num_workers=1)
-    table = Loader(packed, 16, transform=[*CROP, Normalize()])._pipeline.final_output.table()
+    table = Loader(packed, 16, transform=[*CROP, Normalize()])._contents.outputs[0].table()
     assert table is not None
     for before, after in zip(plain, images(loader)):
         for channel in range(3):

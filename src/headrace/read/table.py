@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headrace.kinds import NAMES
 from headrace.read.columns import (
     ByteRanges,
     Columns,
@@ -222,26 +221,24 @@ def _concatenate(datasets: Sequence[Dataset], parts: list[Columns]) -> Columns:
 
 
 def _check_kinds(datasets: Sequence[Dataset], parts: list[Columns]) -> None:
-    """Raise ValueError if a name means one kind in one dataset, and another, or bytes, in another dataset."""
-    known = parts[0].requested
+    """Raise ValueError if a name means one kind in one dataset, and another, or none, in another dataset."""
+    first = parts[0].requested
     for dataset, part in zip(datasets, parts, strict=True):
-        unlike = {n for n in (*known.kinds, *part.requested.kinds) if not _is_alike(n, known, part)}
-        if unlike:
-            name = min(unlike)
-            kinds = {known.kinds.get(name), part.requested.kinds.get(name)} - {None}
-            what = " and ".join(sorted(NAMES[type(kind)] for kind in kinds if kind is not None))
-            raise ValueError(
-                f"{name!r} is {what} in only one of {datasets[0].origin} and {dataset.origin}: give it another name in "
-                "one of them, say what it is with kinds, or leave it out of fields"
-            )
+        other = part.requested
+        for name in {**first.kinds, **other.kinds}:
+            meanings = [_describe_kind(name, first), _describe_kind(name, other)]
+            if meanings[0] != meanings[1]:
+                raise ValueError(
+                    f"{name!r} is {meanings[0]} in {datasets[0].origin}, but {meanings[1]} in {dataset.origin}: say what "
+                    "it is with kinds, or leave it out of fields"
+                )
 
 
-def _is_alike(name: str, known: Requested, part: Columns) -> bool:
-    """Return whether a name means the same in two datasets, and is stored alike: in fields, or in columns."""
-    other = part.requested
-    return known.kinds.get(name) == other.kinds.get(name) and (name in known.fields) == (
-        name in other.fields
-    )
+def _describe_kind(name: str, requested: Requested) -> str:
+    """Return the kind of a field or column, and where it is stored."""
+    kind = requested.kinds.get(name)
+    what = "of no kind" if kind is None else str(kind)
+    return f"{what} ({'a field' if name in requested.fields else 'a column'})"
 
 
 def _join_frames(parts: list[Columns]) -> VideoFrames | None:

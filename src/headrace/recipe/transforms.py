@@ -8,7 +8,7 @@ functions can stand before `Normalize`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Literal
 
@@ -151,7 +151,7 @@ class Pad:
 
     padding: int | tuple[int, ...]
     fill: int | Level3 = 0
-    mask_fill: int | None = None
+    mask_fill: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _make_tuples(self, "padding", "fill")
@@ -182,7 +182,7 @@ class RandomCrop:
     padding: int | tuple[int, ...] | None = None
     pad_if_needed: bool = False
     fill: int | Level3 = 0
-    mask_fill: int | None = None
+    mask_fill: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _make_tuples(self, "size", "padding", "fill")
@@ -210,7 +210,7 @@ class CenterCrop:
     """
 
     size: int | tuple[int, int]
-    mask_fill: int | None = None
+    mask_fill: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _make_tuples(self, "size")
@@ -323,12 +323,17 @@ class Normalize:
 class OnArray:
     """Call a function of your own with an array, uint8[H, W, 3], instead of a PIL image.
 
-    transform=[RandomResizedCrop(224), OnArray(lambda pixels: augment(image=pixels)["image"]), Normalize()]
+        transform=[RandomResizedCrop(224), OnArray(lambda pixels: augment(image=pixels)["image"]), Normalize()]
+
+    If samples have masks or other fields beside the image, the function gets all of them as keyword arguments and
+    returns a dict, as albumentations does: `OnArray(A.Compose([...]))` with `fields=("image", "mask")`.
     """
 
     function: Callable[[NDArray[np.uint8]], Any]
 
     def __call__(self, image: Any) -> Any:
+        if isinstance(image, dict):
+            return self.function(**{name: _as_array(value) for name, value in image.items()})
         return self.function(np.asarray(image))
 
 
@@ -338,6 +343,15 @@ class Cover:
 
     size: tuple[int, int]
     interpolation: Resample = "bilinear"
+
+
+def _as_array(value: Any) -> Any:
+    """Return an image or a target as an array [H, W, ...]; text and the like as it is."""
+    if isinstance(value, (str, bytes, list)):
+        return value
+    array = np.asarray(value)
+    is_planar = type(value).__name__ == "Mask" and array.ndim == 3
+    return np.moveaxis(array, 0, -1) if is_planar else array
 
 
 Transform = (
