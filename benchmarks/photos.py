@@ -26,14 +26,24 @@ def unpack_photos(folder: Path, repeats: int = 1) -> Path:
     return root
 
 
-def draw_box(rng: Any, width: int, height: int) -> tuple[int, int, int, int]:
+def read_photos(path: Path, count: int) -> list[bytes]:
+    """Return `count` photos, spread evenly over a tar."""
+    with tarfile.open(path) as tar:
+        members = [m for m in tar if m.isfile() and m.name.lower().endswith((".jpg", ".jpeg"))]
+        chosen = members[:: max(1, len(members) // count)][:count]
+        return [tar.extractfile(member).read() for member in chosen]  # type: ignore[union-attr]
+
+
+def draw_box(
+    rng: Any, width: int, height: int, scale: tuple[float, float] = (0.08, 1)
+) -> tuple[int, int, int, int]:
     """Draw a RandomResizedCrop with torchvision's defaults; the whole image if ten tries fail.
 
     Returns:
         Left, top, width and height.
     """
     for _ in range(10):
-        area = width * height * rng.uniform(0.08, 1)
+        area = width * height * rng.uniform(*scale)
         ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
         w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 0 < w <= width and 0 < h <= height:

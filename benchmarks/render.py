@@ -27,7 +27,7 @@ import numpy as np
 import PIL
 import simplejpeg
 from claims import print_claim
-from photos import ARCHIVE, draw_box
+from photos import ARCHIVE, draw_box, read_photos
 from PIL import Image
 
 from headrace.render import build_seek, decode_jpeg, render_batch
@@ -50,14 +50,6 @@ def read_first(path: Path, count: int) -> list[bytes]:
             if member.isfile():
                 images.append(tar.extractfile(member).read())  # type: ignore[union-attr]
     return images
-
-
-def read_photos(path: Path, count: int) -> list[bytes]:
-    """Return `count` photos, spread evenly over a tar."""
-    with tarfile.open(path) as tar:
-        members = [m for m in tar if m.isfile() and m.name.lower().endswith((".jpg", ".jpeg"))]
-        chosen = members[:: max(1, len(members) // count)][:count]
-        return [tar.extractfile(member).read() for member in chosen]  # type: ignore[union-attr]
 
 
 class Work:

@@ -241,28 +241,37 @@ void crc32c_each(nb::handle data, const Array<const int64_t, -1>& offsets,
 
 using AxisTuple = std::tuple<int32_t, int32_t, int32_t, bool>;
 
-headrace::LabelAxis read_axis(const AxisTuple& axis, size_t available, int32_t count) {
-  const auto [size, full, offset, flip] = axis;
+// Axes are (size, full, offset, flip); see headrace::LabelAxis.
+headrace::LabelAxis read_axis(const AxisTuple& tuple, bool exact, size_t available, int32_t count) {
+  const auto [size, full, offset, flip] = tuple;
   require(size > 0 && full > 0 && offset > -(1 << 30) && offset < 1 << 30 && count < 1 << 30,
           "an axis: (size, full, offset, flip), with sizes of at least 1");
   // The last pixel that is seen must be there: masks need not be decoded below it.
   const int64_t seen = std::min<int64_t>(int64_t(offset) + count, full) - 1;
-  const float scale = float(size) / float(full);
-  require(seen < 0 || size_t(std::min(int32_t(float(seen) * scale), size - 1)) < available,
-          "labels: what is seen of them must be there");
-  return {size, full, offset, flip};
+  const headrace::LabelAxis axis{size, full, offset, flip, exact};
+  const auto last = int32_t(std::max<int64_t>(seen, 0));
+  const int32_t source = exact ? headrace::find_nearest_exact(last, axis.scale(), size)
+                               : headrace::find_nearest(last, axis.scale(), size);
+  require(seen < 0 || size_t(source) < available, "labels: what is seen of them must be there");
+  return axis;
 }
 
-// Axes are (size, full, offset, flip); see headrace::LabelAxis.
 template <typename T>
 void render_labels(const Array<const T, -1, -1>& labels, const AxisTuple& rows,
-                   const AxisTuple& columns, int fill, const Array<T, -1, -1>& out) {
+                   const AxisTuple& columns, int64_t fill, const Array<T, -1, -1>& out,
+                   bool exact) {
   const auto height = int32_t(out.shape(0)), width = int32_t(out.shape(1));
-  const auto down = read_axis(rows, labels.shape(0), height);
-  const auto across = read_axis(columns, labels.shape(1), width);
+  const auto down = read_axis(rows, exact, labels.shape(0), height);
+  const auto across = read_axis(columns, exact, labels.shape(1), width);
   const WithoutGil without_gil;
   headrace::render_labels(labels.data(), labels.shape(1), down, across, T(fill), out.data(), height,
                           width);
+}
+
+template <typename T>
+void define_render_labels(nb::module_& m) {
+  m.def("render_labels", &render_labels<T>, nb::arg("labels"), nb::arg("rows"), nb::arg("columns"),
+        nb::arg("fill"), nb::arg("out"), nb::arg("exact") = false);
 }
 
 // Fills `memory` from ranges (offset, size, place) of a file; see headrace::read_cached.
@@ -504,10 +513,9 @@ NB_MODULE(_core, m) {
   m.def("crc32c", &crc32c, nb::arg("data"), nb::arg("crc") = 0);
   m.def("crc32c_each", &crc32c_each, nb::arg("data"), nb::arg("offsets"), nb::arg("sizes"),
         nb::arg("out"));
-  m.def("render_labels", &render_labels<uint8_t>, nb::arg("labels"), nb::arg("rows"),
-        nb::arg("columns"), nb::arg("fill"), nb::arg("out"));
-  m.def("render_labels", &render_labels<uint16_t>, nb::arg("labels"), nb::arg("rows"),
-        nb::arg("columns"), nb::arg("fill"), nb::arg("out"));
+  for (const auto define : {&define_render_labels<uint8_t>, &define_render_labels<uint16_t>,
+                            &define_render_labels<int32_t>, &define_render_labels<int64_t>})
+    define(m);
   m.def("read_cached", &read_cached, nb::arg("fd"), nb::arg("ranges"), nb::arg("memory"));
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));

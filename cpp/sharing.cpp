@@ -9,9 +9,9 @@ namespace {
 std::atomic<Sharing> forced{Sharing::rule};
 
 // Measured by benchmarks/render_views.py. The data takes about this share of the time of a pixel,
-constexpr double kDataShare = 0.5;
+constexpr double kDataShare = 0.6;
 // and blocks that a part has at its edges, as well as seeking, about so many pixels on each axis.
-constexpr double kEdge = 16;
+constexpr double kEdge = 24;
 
 }  // namespace
 

@@ -19,6 +19,7 @@ def render_labels(
     columns: tuple[int, int, int, bool],
     fill: int,
     out: NDArray[Any],
+    exact: bool = False,
 ) -> None: ...
 def read_cached(fd: int, ranges: NDArray[np.int64], memory: NDArray[np.uint8]) -> bool: ...
 

@@ -12,7 +12,7 @@ from PIL import Image
 from headrace import _core
 from headrace.errors import DecodeError
 from headrace.image_header import is_deep
-from headrace.render.arrays import convert_to_rgb, is_array, read_pixels
+from headrace.render.arrays import convert_to_rgb, is_array, read_array, read_pixels
 from headrace.render.options import Channels, Depth16
 from headrace.render.png import borrow_reader
 from headrace.render.status import FOR_PILLOW, Status, status_message
@@ -60,31 +60,28 @@ def turn_upright(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint
 
 
 def decode_labels(
-    data: Buffer, box: tuple[int, int, int, int] | None = None
-) -> NDArray[np.uint8] | NDArray[np.uint16]:
-    """Return the labels of a mask with one channel: its levels of grey, or the indices of its palette.
+    data: Buffer, box: tuple[int, int, int, int] | None = None, rgb_ids: bool = False
+) -> NDArray[Any]:
+    """Return the labels [H, W] of a mask with one channel: its levels of grey, or the indices of its palette.
 
     They are those of `np.asarray(Image.open(data))`: bytes, or uint16[H, W] of images with 16 bits per
-    pixel. An image with one bit per pixel has labels 0 and 1.
+    pixel. An image with one bit per pixel has labels 0 and 1. A .npy file has the integers of its array.
 
     Args:
         data: The encoded mask.
         box: (left, top, width, height), inside the mask. Default: all of it. PNG data below it is not inflated.
+        rgb_ids: Whether an RGB image is a mask too, with the labels R + 256 G + 65536 B as int32.
 
     Raises:
-        DecodeError: Pillow refuses the data, or the image has more than one channel.
+        DecodeError: Pillow refuses the data, or the image has more channels, or the array other elements.
         ValueError: The box does not lie inside the image.
     """
-    with borrow_reader() as reader:
-        png = reader.open(data)
-        if png is not None and png.has_labels:
-            where = _check_box(box, png.width, png.height)
-            labels = reader.read(png, where, "labels", keep=True)
-            if labels is not None:
-                return labels
-    labels = _labels_by_pillow(data)
-    left, top, width, height = _check_box(box, labels.shape[1], labels.shape[0])
-    return np.ascontiguousarray(labels[top : top + height, left : left + width])
+    labels = None if is_array(data) else _labels_of_png(data, box, rgb_ids)
+    if labels is None:
+        whole = _labels_of_array(data) if is_array(data) else _labels_by_pillow(data, rgb_ids)
+        left, top, width, height = check_box(box, whole.shape[1], whole.shape[0])
+        labels = np.require(whole[top : top + height, left : left + width], None, ["C", "A"])
+    return _make_ids(labels) if labels.ndim == 3 else labels
 
 
 def build_seek(data: Buffer) -> bytes:
@@ -134,7 +131,39 @@ def _decode_png(data: Buffer, depth16: Depth16) -> NDArray[np.uint8] | None:
         return reader.read(png, (0, 0, png.width, png.height), depth16, keep=True)
 
 
-def _labels_by_pillow(data: Buffer) -> NDArray[Any]:
+def _labels_of_png(
+    data: Buffer, box: tuple[int, int, int, int] | None, rgb_ids: bool
+) -> NDArray[Any] | None:
+    """Return labels [H, W], or uint8[H, W, 3] for ids; None if it is not such a PNG, or Pillow must decide on it."""
+    with borrow_reader() as reader:
+        png = reader.open(data)
+        if png is None or not (png.has_labels or (rgb_ids and png.has_bytes_of_rgb)):
+            return None
+        where = check_box(box, png.width, png.height)
+        return reader.read(png, where, "labels" if png.has_labels else "clip", keep=True)
+
+
+def _labels_of_array(data: Buffer) -> NDArray[Any]:
+    """Return integers [H, W] of a .npy file, in the byte order of this machine."""
+    array = read_array(data)
+    labels = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
+    if labels.ndim != 2 or not labels.size or labels.dtype.kind not in "biu":
+        raise DecodeError(
+            f"the mask is an array {array.dtype}{list(array.shape)}; labels are integers [H, W]"
+        )
+    native = np.uint8 if labels.dtype.kind == "b" else labels.dtype.newbyteorder("=")
+    return labels.astype(native, copy=False)
+
+
+def _make_ids(pixels: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Return R + 256 G + 65536 B of RGB pixels."""
+    padded = np.zeros((*pixels.shape[:2], 4), np.uint8)
+    padded[..., :3] = pixels
+    return padded.view("<i4")[..., 0].astype(np.int32, copy=False)
+
+
+def _labels_by_pillow(data: Buffer, rgb_ids: bool) -> NDArray[Any]:
+    """Return labels [H, W], or uint8[H, W, 3] for ids."""
     size = memoryview(data).nbytes
     try:
         with Image.open(io.BytesIO(data)) as image:
@@ -144,14 +173,16 @@ def _labels_by_pillow(data: Buffer) -> NDArray[Any]:
     except Exception as error:  # noqa: BLE001
         # Intentional: see decode_with_pillow.
         raise DecodeError(f"the mask does not decode: {error} ({size} bytes)") from None
-    if mode not in ("1", "L", "P") and not deep:
-        raise DecodeError(f"the mask has mode {mode}; labels need one channel ({size} bytes)")
+    if mode not in ("1", "L", "P") and not deep and not (rgb_ids and mode == "RGB"):
+        channels = "one channel or RGB" if rgb_ids else "one channel"
+        raise DecodeError(f"the mask has mode {mode}; labels need {channels} ({size} bytes)")
     return labels.astype(np.uint16 if deep else np.uint8)
 
 
-def _check_box(
+def check_box(
     box: tuple[int, int, int, int] | None, width: int, height: int
 ) -> tuple[int, int, int, int]:
+    """Return a box, by default all of an image. Raise ValueError if it does not lie inside the image."""
     if box is None:
         return 0, 0, width, height
     inside = min(box[:2]) >= 0 and min(box[2:]) > 0

@@ -1,25 +1,28 @@
 """Masks under the geometry of their images: labels are chosen by the nearest pixel, never mixed.
 
-The nearest pixel is torch's, and so that of torchvision on a `tv_tensors.Mask`: the one at
-`floor(place * (size before / size after))`, computed in float32.
+The nearest pixel is torch's, and so that of torchvision on a `tv_tensors.Mask`: "nearest" is the one at
+`floor(place * (size before / size after))`, computed in float32, and "nearest-exact" the one under the centre.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _core
+from headrace.arguments import check_choice
 from headrace.errors import DecodeError
+from headrace.kinds import Nearest
 from headrace.render.arena import Arena, Data
+from headrace.render.axes import find_axes, render_rows
 from headrace.render.decode import decode_labels
 from headrace.render.draws import Draws
+
+_DTYPES = tuple(np.dtype(name) for name in ("uint8", "uint16", "int32", "int64"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +30,14 @@ class LabelRequest:
     """A batch of masks to render.
 
     Args:
-        masks: The encoded masks.
+        masks: The encoded masks, or .npy files of integers [H, W].
         draws: The geometry of each; colours are left out.
         size: (height, width) of all results.
-        dtype: uint8, or uint16 if a mask has 16 bits per pixel.
-        fill: The label outside of masks.
+        dtype: uint8, uint16, int32 or int64. A mask with labels that do not fit is not rendered.
+        fill: The label outside of masks, any that fits into `dtype`.
         threads: The most threads to use.
+        interpolation: The rule for the nearest pixel, `nearest` or `nearest-exact`.
+        rgb_ids: Whether the labels of an RGB image are R + 256 G + 65536 B.
     """
 
     masks: Sequence[Data] | Arena
@@ -41,53 +46,48 @@ class LabelRequest:
     dtype: Any = np.uint8
     fill: int = 255
     threads: int = 1
+    interpolation: Nearest = "nearest"
+    rgb_ids: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("interpolation", self.interpolation, ("nearest", "nearest-exact"))
+        dtype = np.dtype(self.dtype)
+        check_choice("dtype", dtype, _DTYPES)
+        if not _fits(self.fill, self.fill, dtype):
+            raise ValueError(f"fill is {self.fill}; give a label that fits into {dtype}")
+        object.__setattr__(self, "dtype", dtype)
 
     def render(self) -> tuple[NDArray[Any], dict[int, str]]:
         """Return the labels [B, H, W], and why masks were not rendered, by their places; theirs are `fill`."""
         out = np.empty((len(self.draws), *self.size), self.dtype)
-        failed: dict[int, str] = {}
-        render = partial(self._render_row, out, failed)
-        with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(render, range(len(out))))
-        return out, failed
-
-    def _render_row(self, out: NDArray[Any], failed: dict[int, str], row: int) -> None:
-        try:
-            self._render_mask(row, out[row])
-        except (DecodeError, ValueError) as error:
-            out[row] = self.fill
-            failed[row] = str(error)
+        return out, render_rows(self._render_mask, out, self.fill, self.threads)
 
     def _render_mask(self, row: int, out: NDArray[Any]) -> None:
-        left, top, width, height = self.draws.boxes[row].tolist()
-        if width < 1 or height < 1:
-            raise DecodeError("the mask is too small, or too long and thin, for this transform")
-        full, (x, y) = self.size, (0, 0)
-        if (view := self.draws.viewport) is not None:
-            (full_height, full_width), (x, y) = view.sizes[row].tolist(), view.offsets[row].tolist()
-            full = full_height, full_width
-        flip = self.draws.flips is not None and bool(self.draws.flips[row])
-        upside_down = self.draws.vertical_flips is not None and bool(self.draws.vertical_flips[row])
-        rows = _Axis(height, full[0], y, upside_down)
-        columns = _Axis(width, full[1], x, flip)
+        axes, exact = find_axes(self.draws, row, self.size), self.interpolation == "nearest-exact"
         data: Any = self.masks[row]
-        labels = decode_labels(data, (left, top, width, rows.count_seen(self.size[0])))
-        if labels.dtype.itemsize > out.dtype.itemsize:
-            raise DecodeError(f"the mask has labels of {labels.dtype}, the batch {out.dtype}")
-        labels = labels.astype(out.dtype, copy=False)
-        _core.render_labels(labels, rows, columns, self.fill, out)
+        labels = decode_labels(data, axes.find_seen(self.size[0], exact), self.rgb_ids)
+        labels = _widen(labels, self.fill, out.dtype)
+        same = labels.dtype == out.dtype
+        chosen = out if same else np.empty(out.shape, labels.dtype)
+        _core.render_labels(labels, axes.rows, axes.columns, self.fill, chosen, exact)
+        if not same:
+            least, most = int(chosen.min()), int(chosen.max())
+            if not _fits(least, most, out.dtype):
+                raise DecodeError(f"the mask has labels from {least} to {most}, the batch {out.dtype}")
+            out[...] = chosen
 
 
-class _Axis(NamedTuple):
-    """As the core takes it: `size` pixels are resized to `full`, of which results show those from `offset` on."""
+def _fits(least: int, most: int, dtype: np.dtype[Any]) -> bool:
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= least and most <= limits.max)
 
-    size: int
-    full: int
-    offset: int
-    flip: bool
 
-    def count_seen(self, count: int) -> int:
-        """Return how many pixels there are up to the last that `count` results show; at least 1."""
-        last = max(min(self.offset + count, self.full) - 1, 0)
-        nearest = int(np.float32(last) * (np.float32(self.size) / np.float32(self.full)))
-        return min(nearest, self.size - 1) + 1
+def _widen(labels: NDArray[Any], fill: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return labels in a type of the core that holds them and `fill`: their own, `dtype`, or int64."""
+    if labels.dtype in _DTYPES and _fits(fill, fill, labels.dtype):
+        return labels
+    if np.can_cast(labels.dtype, dtype):
+        return labels.astype(dtype)
+    if labels.dtype == np.uint64 and labels.max() > np.iinfo(np.int64).max:
+        raise DecodeError(f"the mask has labels up to {labels.max()}, the batch {dtype}")
+    return labels.astype(np.int64)

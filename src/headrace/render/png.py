@@ -47,6 +47,11 @@ class Png(NamedTuple):
         """Whether it has one channel."""
         return self.color in (0, 3)
 
+    @property
+    def has_bytes_of_rgb(self) -> bool:
+        """Whether it has red, green and blue, with 8 bits each."""
+        return self.color == 2 and self.depth == 8
+
 
 class PngReader:
     """Decodes one file after another, and keeps its memory. Not thread-safe."""
