@@ -7,7 +7,7 @@ of the ids of categories.
 from __future__ import annotations
 
 import json
-import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,8 +87,7 @@ def _read_names(images: Sequence[Mapping[str, Any]]) -> list[str]:
         names.append(name)
     if not names:
         raise SourceError("it lists no images")
-    if len(set(names)) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         raise SourceError(f"the image {twice!r:.100} is listed twice")
     return names
 
@@ -198,7 +197,7 @@ def _read_numbers(entry: Mapping[str, Any], name: str, count: int | None) -> lis
 
 
 def _read_number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _MOST:
         raise SourceError(f"its {name} has {value!r:.40}, not a number")
     return float(value)
 
