@@ -43,13 +43,13 @@ def test_splits_are_not_taken_for_classes(
     ("names", "shown", "example"),
     [
         (("images/0.jpg", "annotations/trimaps/0.png"), "annotations, images", "images"),
-        (("Annotations/0.xml", "JPEGImages/0.jpg", "SegmentationClass/0.png"),
-         "JPEGImages, SegmentationClass", "JPEGImages"),
-        (("leftImg8bit/train/0.png", "gtFine/train/0.png"), "gtFine, leftImg8bit", "leftImg8bit"),
+        (("JPEGImages/0.jpg", "SegmentationClass/1.png"), "JPEGImages, SegmentationClass", "JPEGImages"),
+        (("leftImg8bit/train/0_leftImg8bit.png", "gtFine/train/0_labelIds.png"),
+         "gtFine, leftImg8bit", "leftImg8bit"),
         (("images/a/0.jpg", "images/b/0.jpg", "meta/classes.txt"), "images", "images"),
         (("images/0.jpg", "test/0.jpg"), "images, test", "images"),
-        (("image/0.jpg", "label/0.png"), "image, label", "image"),
-        (("gt/0.png", "train/0.jpg"), "gt, train", "train"),
+        (("image/0.jpg", "label/0.jpg"), "image, label", "image"),
+        (("gt/1.png", "train/0.jpg"), "gt, train", "train"),
     ],
 )  # fmt: skip
 def test_containers_are_not_taken_for_classes(

@@ -17,6 +17,7 @@ from formats.making import (
     write_tar,
     write_tfrecord,
 )
+from formats.making_pairs import VOC, coco_content, write_coco, write_pairs, write_voc
 from formats.making_videos import write_class_folders
 from headrace.errors import SourceError
 from headrace.formats.detect import LAYOUTS, detect, open_source
@@ -83,6 +84,28 @@ class TestListing(Detected):
         lines = [f"{i}.jpg,{'ab'[i % 2]},{i / 2}" for i in range(4)]
         (root / "list.csv").write_text("path,label,score\n" + "\n".join(lines) + "\n")
         return root
+
+
+class TestPairs(Detected):
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return write_pairs(tmp_path / "pairs")
+
+
+class TestVoc(Detected):
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return write_voc(tmp_path / "voc", VOC)
+
+
+class TestCoco(SourceContract):
+    @staticmethod
+    def open(path: Path) -> Source:
+        return open_source(path, annotations=path.parent / "instances.json")
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return write_coco(tmp_path, coco_content())
 
 
 class TestFrames(Detected):

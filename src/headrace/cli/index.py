@@ -11,6 +11,7 @@ from headrace.cli.dataset_summary import describe_classes, describe_dataset, pri
 from headrace.cli.progress_bar import progress_bar
 from headrace.cli.source_options import (
     MAX_FILE_SIZE,
+    Annotations,
     LabelColumn,
     LayoutOption,
     MaxFileSize,
@@ -44,6 +45,7 @@ def index(
     layout: LayoutOption = None,
     path_column: PathColumn = None,
     label_column: LabelColumn = None,
+    annotations: Annotations = None,
     max_file_size: MaxFileSize = MAX_FILE_SIZE,
     on_error: Annotated[
         OnError, typer.Option(help="Action for samples that cannot be read.")
@@ -58,6 +60,7 @@ def index(
             format=layout.value if layout else None,
             path_column=path_column,
             label_column=label_column,
+            annotations=annotations,
             max_file_size=parse_size(max_file_size),
             out=out,
             on_error=on_error.value,

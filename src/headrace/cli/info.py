@@ -16,7 +16,13 @@ from headrace.cli.describe_kinds import list_kinds
 from headrace.cli.describe_videos import describe_video_files
 from headrace.cli.open_path import SourceView, open_samples
 from headrace.cli.recoding import find_recoding, measure_recodable
-from headrace.cli.source_options import AnyPath, LayoutOption
+from headrace.cli.source_options import (
+    Annotations,
+    AnyPath,
+    Fields,
+    LayoutOption,
+    parse_fields,
+)
 from headrace.cli.terminal import AsJson
 from headrace.errors import SourceError
 from headrace.formats.source import state_kinds
@@ -30,9 +36,20 @@ from headrace.store.index_schema import DAMAGED, ArrayNote, Described
 _SAMPLED = 100
 
 
-def info(path: AnyPath, layout: LayoutOption = None, as_json: AsJson = False) -> None:
+def info(
+    path: AnyPath,
+    layout: LayoutOption = None,
+    field: Fields = None,
+    annotations: Annotations = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what a dataset contains."""
-    samples = open_samples(path, layout.value if layout else None)
+    samples = open_samples(
+        path,
+        layout.value if layout else None,
+        fields=parse_fields(field),
+        annotations=annotations,
+    )
     if isinstance(samples, SourceView):
         content, classes = _describe_source(samples), format_classes(samples.classes)
     else:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from headrace.flow.flow_source import Samples
 from headrace.formats.detect import LAYOUTS, detect
@@ -31,10 +32,11 @@ class SourceView(Samples):
         return (self[i] for i in range(len(self)))  # not until IndexError, which not all give
 
 
-def open_samples(path: Path, format: str | None) -> Dataset | SourceView:
-    """Open the dataset at `path`, or the source if it is not a dataset."""
+def open_samples(path: Path, format: str | None, **options: Any) -> Dataset | SourceView:
+    """Open the dataset at `path`, or the source if it is not a dataset. `options` are those of `detect`."""
     is_there = path.exists() or is_pattern(path)
-    if not is_there or (format is None and find_dataset(path) is not None):
+    says_what = format is not None or any(value is not None for value in options.values())
+    if not is_there or (not says_what and find_dataset(path) is not None):
         return open_indexed(path)
-    layout = detect(path, format=format)
+    layout = detect(path, format=format, **options)
     return SourceView(layout.open(), layout.name)

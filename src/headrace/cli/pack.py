@@ -13,11 +13,14 @@ from headrace.cli.dataset_summary import describe_classes, describe_dataset, pri
 from headrace.cli.progress_bar import progress_bar
 from headrace.cli.source_options import (
     MAX_FILE_SIZE,
+    Annotations,
+    Fields,
     LabelColumn,
     LayoutOption,
     MaxFileSize,
     OnError,
     PathColumn,
+    parse_fields,
 )
 from headrace.cli.terminal import AsJson, Workers, parse_size, say
 from headrace.cli.video_estimate import print_estimate
@@ -64,6 +67,8 @@ def pack(
     layout: LayoutOption = None,
     path_column: PathColumn = None,
     label_column: LabelColumn = None,
+    field: Fields = None,
+    annotations: Annotations = None,
     max_file_size: MaxFileSize = MAX_FILE_SIZE,
     shard_size: Annotated[
         str,
@@ -140,6 +145,8 @@ def pack(
         format=layout.value if layout else None,
         path_column=path_column,
         label_column=label_column,
+        fields=parse_fields(field),
+        annotations=annotations,
         max_file_size=largest,
     )
     if isinstance(source, VideoFiles):

@@ -13,7 +13,13 @@ import typer
 from PIL import Image, ImageDraw
 
 from headrace.cli.open_path import SourceView, open_samples
-from headrace.cli.source_options import AnyPath, LayoutOption
+from headrace.cli.source_options import (
+    Annotations,
+    AnyPath,
+    Fields,
+    LayoutOption,
+    parse_fields,
+)
 from headrace.cli.terminal import AsJson, print_json
 from headrace.errors import SourceError
 from headrace.formats.video_files import VideoFiles
@@ -38,11 +44,18 @@ def show(
     ] = 48,
     size: Annotated[int, typer.Option(min=16, help="Longer side of an image, in pixels.")] = 128,
     layout: LayoutOption = None,
+    field: Fields = None,
+    annotations: Annotations = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a contact sheet of samples with their labels."""
     _check_free(out, force)
-    dataset = open_samples(path, layout.value if layout else None)
+    dataset = open_samples(
+        path,
+        layout.value if layout else None,
+        fields=parse_fields(field),
+        annotations=annotations,
+    )
     count = min(count, len(dataset))
     rows = [i * len(dataset) // count for i in range(count)]
     encoded = io.BytesIO()

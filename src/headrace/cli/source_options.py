@@ -27,9 +27,30 @@ PathColumn = Annotated[
 LabelColumn = Annotated[
     str | None, typer.Option(help="Column of a listing with labels. Default: label.")
 ]
+Fields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field",
+        help="Folder, or pattern of files, of a field below SRC, such as mask=masks/ or mask=gt/*_mask.png. Repeatable.",
+    ),
+]
+Annotations = Annotated[
+    Path | None, typer.Option(help="COCO's JSON of annotations; its images are below SRC.")
+]
 MaxFileSize = Annotated[
     str, typer.Option(help="Largest file, record or video to read; larger ones are rejected.")
 ]
+
+
+def parse_fields(given: list[str] | None) -> dict[str, str] | None:
+    """Return the places of fields by their names, from `name=place`."""
+    fields: dict[str, str] = {}
+    for text in given or ():
+        name, equals, place = text.partition("=")
+        if not equals or name in fields:
+            raise typer.BadParameter(f"--field {text}: give each field once, as in mask=masks/")
+        fields[name] = place
+    return fields or None
 
 
 class OnError(str, Enum):

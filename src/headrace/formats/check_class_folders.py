@@ -60,7 +60,7 @@ def check_classes(
         raise SourceError(
             f"{folder.path}: {some_names(full)} look like splits or containers, not like classes; take the folder of "
             f"the classes, such as {folder.path / min(full, key=_rank)}, or a listing of path and label, or take them "
-            f"for classes with --format {format}"
+            f"for classes with --format {format}; images and masks are pairs: --field image=FOLDER/ --field mask=FOLDER/"
         )
 
 

@@ -87,7 +87,7 @@ def _list_files(
     found: list[tuple[str, int, int]] = []
     ignored: list[str] = []
     for name, entry in walk_files(root):
-        state = _stat(entry) if belongs(name) else None
+        state = stat_entry(entry) if belongs(name) else None
         if state is not None:
             found.append((name, *state))
         else:
@@ -105,7 +105,7 @@ def _sort_key(name: str) -> str:
     return f"{name.partition('/')[0]}\0{folder}\0{file}"
 
 
-def _stat(entry: os.DirEntry[str]) -> tuple[int, int] | None:
+def stat_entry(entry: os.DirEntry[str]) -> tuple[int, int] | None:
     """Return (size, mtime); None for anything but a file: reading a pipe could block forever."""
     try:
         info = entry.stat()

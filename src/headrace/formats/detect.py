@@ -14,16 +14,19 @@ from typing import Any, NamedTuple, TypeVar
 from headrace.errors import SourceError
 from headrace.files.limits import DEFAULT_MAX_FILE_SIZE, blame_file, limit_file_size
 from headrace.files.pread import open_regular
+from headrace.formats.field_files import read_field_options
 from headrace.formats.file_patterns import is_pattern, match_files
 from headrace.formats.folder_contents import FolderContents, list_folder
 from headrace.formats.image_files import ImageFiles, place_images
 from headrace.formats.layouts import (
     arrow,
+    coco,
     folder,
     frames,
     gulp,
     listing,
     lmdb,
+    pairs,
     parquet,
     tfrecord,
     unified_doc,
@@ -92,6 +95,8 @@ LAYOUTS: dict[str, LayoutKind] = {
     "listing": LayoutKind(
         listing.open_listing, listing.is_listing, listing.find_listing, place_images
     ),
+    "coco": LayoutKind(coco.open_coco, place=coco.place_coco),
+    "pairs": LayoutKind(pairs.open_pairs, in_folder=pairs.find_pairs),
     "tfrecord": LayoutKind(
         tfrecord.open_tfrecord,
         tfrecord.is_tfrecord,
@@ -160,6 +165,8 @@ def open_source(
     format: str | None = None,
     path_column: str | None = None,
     label_column: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    annotations: str | os.PathLike[str] | None = None,
     max_file_size: int = DEFAULT_MAX_FILE_SIZE,
 ) -> Source:
     """Open the source at `path`, in any layout that we know.
@@ -171,6 +178,8 @@ def open_source(
         format: The layout. Default: detected.
         path_column: The column of a listing that has the paths, or file names without their suffix.
         label_column: The column of a listing that has the labels.
+        fields: The folder of each field below `path`, or a pattern of its files: see docs/reference/layouts.md#pairs.
+        annotations: COCO's JSON of annotations of the images below `path`.
         max_file_size: The largest file, record or video that is read, in bytes.
 
     Returns:
@@ -187,6 +196,8 @@ def open_source(
         format=format,
         path_column=path_column,
         label_column=label_column,
+        fields=fields,
+        annotations=annotations,
         max_file_size=max_file_size,
     ).open()
 
@@ -198,6 +209,8 @@ def detect(
     format: str | None = None,
     path_column: str | None = None,
     label_column: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    annotations: str | os.PathLike[str] | None = None,
     max_file_size: int = DEFAULT_MAX_FILE_SIZE,
     video: VideoOptions | None = None,
 ) -> Layout:
@@ -217,9 +230,19 @@ def detect(
             f"{' and '.join(columns)} cannot be combined with format={format!r}: only a listing has named "
             "columns; use format='listing' or 'videos', or omit it"
         )
+    if annotations is not None or format == "coco":
+        _check_alone("annotations", annotations, "coco", format, fields, listing, columns)
+    if fields:
+        _check_alone("fields", fields, "pairs", format, annotations, listing, columns)
+        read_field_options(fields)
     path = Path(path).absolute()  # not abspath, which takes `link/..` wrongly
     with limit_file_size(max_file_size), blame_file(path):
         _check_finished(path)
+        if fields:
+            return Layout("pairs", path, path, False, {"fields": dict(fields)}, max_file_size)
+        if annotations is not None:
+            given_file = {"annotations": Path(annotations).absolute()}
+            return Layout("coco", path, path, False, given_file, max_file_size)
         if listing is not None:
             place = Path(listing).absolute()
             name = format if format in ("frames", "videos") else None
@@ -237,6 +260,19 @@ def detect(
         elif path.is_dir() and name == "videos":
             place = videos.pick_video_listing(path)
         return _make_layout(name, path, place, False, columns, max_file_size, video)
+
+
+def _check_alone(
+    name: str, value: object, layout: str, format: str | None, *others: object
+) -> None:
+    """Raise ValueError unless an option of one layout is given, and nothing that is for others."""
+    if value is None:
+        raise ValueError(f"format {layout!r} needs {name} (--{name})")
+    if format not in (None, layout) or any(others):
+        raise ValueError(
+            f"{name} cannot be combined with another format than {layout!r}, nor with fields, annotations, a listing or "
+            "its columns; omit them"
+        )
 
 
 def _make_layout(

@@ -87,25 +87,29 @@ class ImageFiles:
 
     def _read_file(self, i: int) -> bytes:
         self._check_file(i)
-        size = int(self.sizes[i])
+        return read_unchanged(self.root / self.names[i], int(self.sizes[i]), int(self.mtimes[i]))
+
+
+def read_unchanged(path: Path, size: int, mtime: int) -> bytes:
+    """Return the bytes of a file. SourceError if it is not what it was when the source was listed."""
+    try:
+        fd = open_regular(path)
         try:
-            fd = open_regular(self.root / self.names[i])
-            try:
-                info = os.fstat(fd)
-                data = pread_all(fd, size, 0) if info.st_size == size else b""
-            finally:
-                os.close(fd)
-        except FileNotFoundError:
-            if self.mtimes[i] == UNREADABLE:
-                raise SourceError("cannot be read: a link to nowhere") from None
-            raise SourceChangedError("the file vanished after the source was listed") from None
-        except OSError as error:
-            raise SourceError(f"cannot be read: {error.strerror}") from None
-        if (info.st_size, len(data), info.st_mtime_ns) != (size, size, self.mtimes[i]):
-            raise SourceChangedError(
-                f"the file changed after the source was listed: {size} bytes then, {info.st_size} now"
-            )
-        return data
+            info = os.fstat(fd)
+            data = pread_all(fd, size, 0) if info.st_size == size else b""
+        finally:
+            os.close(fd)
+    except FileNotFoundError:
+        if mtime == UNREADABLE:
+            raise SourceError("cannot be read: a link to nowhere") from None
+        raise SourceChangedError("the file vanished after the source was listed") from None
+    except OSError as error:
+        raise SourceError(f"cannot be read: {error.strerror}") from None
+    if (info.st_size, len(data), info.st_mtime_ns) != (size, size, mtime):
+        raise SourceChangedError(
+            f"the file changed after the source was listed: {size} bytes then, {info.st_size} now"
+        )
+    return data
 
 
 def place_images(source: ImageFiles) -> PlacedSource:

@@ -57,10 +57,23 @@ def number_classes(names: Sequence[str] | None, classes: Sequence[str]) -> list[
 
 
 def renumber_sample(sample: Sample, numbers: Sequence[int]) -> Sample:
-    """Return the sample with its new label; `cls`, in a sample that was packed before, is rebuilt."""
+    """Return the sample with its new label; `cls`, in a sample that was packed before, is rebuilt.
+
+    A sample without a label may have `labels`, the classes of its boxes, in a column.
+    """
     if sample.label is None:
-        return sample
+        labels = sample.columns.get("labels")
+        return _renumber_boxes(sample, labels, numbers) if isinstance(labels, list) else sample
     if not 0 <= sample.label < len(numbers):
         raise SourceError(f"has the label {sample.label}, but there are {len(numbers)} classes")
     fields = {name: data for name, data in sample.fields.items() if name != "cls"}
     return replace(sample, fields=fields, label=numbers[sample.label])
+
+
+def _renumber_boxes(sample: Sample, labels: list[int], numbers: Sequence[int]) -> Sample:
+    if wrong := [label for label in labels if label not in range(len(numbers))]:
+        raise SourceError(
+            f"has a box of label {wrong[0]!r:.40}, but there are {len(numbers)} classes"
+        )
+    columns = {**sample.columns, "labels": [numbers[label] for label in labels]}
+    return replace(sample, columns=columns)

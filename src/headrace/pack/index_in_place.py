@@ -35,6 +35,7 @@ def index_dataset(
     format: str | None = None,
     path_column: str | None = None,
     label_column: str | None = None,
+    annotations: str | os.PathLike[str] | None = None,
     max_file_size: int = DEFAULT_MAX_FILE_SIZE,
     out: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
@@ -48,6 +49,7 @@ def index_dataset(
         format: The layout. Default: detected.
         path_column: The column of a listing that has the paths.
         label_column: The column of a listing that has the labels.
+        annotations: COCO's JSON of annotations of the images below `path`.
         max_file_size: The largest sample that is read, in bytes.
         out: The folder for index and manifest. Default: beside the data.
         on_error: What to do with samples that cannot be read: "raise" reads all samples and indexes
@@ -71,6 +73,7 @@ def index_dataset(
         format=format,
         path_column=path_column,
         label_column=label_column,
+        annotations=annotations,
         max_file_size=max_file_size,
     )
     with as_pack_error("indexing", "run the same command again"):

@@ -16,7 +16,6 @@ from headrace.arguments import check_choice, check_count, keep_integers
 from headrace.formats.source import EncodingSource, Source
 from headrace.pack.class_map import check_classes
 from headrace.pack.encode_arrays import Encode
-from headrace.pack.packed_source import PackedSource
 from headrace.pack.shard_plan import DEFAULT_SHARD_SIZE
 from headrace.pack.shrink_images import Shrink
 from headrace.store.manifest import VERSION
@@ -85,8 +84,8 @@ def _describe_encoding(source: Source) -> dict[str, Any]:
 
 def _describe_source(source: Source) -> list[Any]:
     """Return the columns and classes of a source, and its digest if it has one."""
-    digest = [source.digest] if isinstance(source, PackedSource) else []
-    return [str(source.columns), list(source.classes or ()), *digest]
+    digest = getattr(source, "digest", None)
+    return [str(source.columns), list(source.classes or ()), *([digest] if digest else [])]
 
 
 def _read_listed(source: Source, row: int) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -74,6 +74,8 @@ def pack_dataset(
     format: str | None = None,
     path_column: str | None = None,
     label_column: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    annotations: str | os.PathLike[str] | None = None,
     max_file_size: int = DEFAULT_MAX_FILE_SIZE,
     shard_size: int = DEFAULT_SHARD_SIZE,
     order: Literal["shuffled", "source"] = "shuffled",
@@ -99,6 +101,9 @@ def pack_dataset(
         format: Layout of the source (see docs/reference/layouts.md). Detected automatically if omitted.
         path_column: The column of a listing that has the paths.
         label_column: The column of a listing that has the labels.
+        fields: The folder of each field below the source, or a pattern of its files, for images and masks of equal
+            stems in several folders: `{"image": "images/", "mask": "masks/*_mask.png"}`.
+        annotations: COCO's JSON of annotations of the images below the source.
         max_file_size: Reject files, records and videos that have more bytes.
         shard_size: Largest size of a shard in bytes, for video files in bytes of their frames, about.
         order: Pack samples in a shuffled order, or in the order of the source.
@@ -140,12 +145,18 @@ def pack_dataset(
             format=format,
             path_column=path_column,
             label_column=label_column,
+            fields=fields,
+            annotations=annotations,
             max_file_size=max_file_size,
         )
     check_video_options(source, fps, quality)
     check_column_names(source.columns.names)
     with as_pack_error("packing", _RESUME):
         return _pack(_Job(source, options, workers or count_cores(), progress), Path(destination))
+
+
+_SAY_WHAT = ("listing", "path_column", "label_column", "fields", "annotations")
+"""Options with which a path is not a packed dataset."""
 
 
 def open_to_pack(
@@ -155,7 +166,7 @@ def open_to_pack(
 
     Args: as of `detect`.
     """
-    listed = any(options[name] is not None for name in ("listing", "path_column", "label_column"))
+    listed = any(options.get(name) is not None for name in _SAY_WHAT)
     with blame_file(path):
         if (
             not listed

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from headrace._core import crc32c
 from headrace.errors import CorruptError, PackError, SourceError
 from headrace.formats.image_files import ImageFiles
+from headrace.formats.layouts.coco import CocoFiles
+from headrace.formats.pair_files import PairFiles
 from headrace.formats.source import Source
 from headrace.formats.video_files import VideoFiles
 from headrace.pack.pack_options import PackOptions, describe_pack
@@ -105,14 +107,18 @@ class _Changed(Exception):
 
 def _find_changes(source: Source) -> NDArray[np.int64]:
     """Return when each sample last changed. A file that is moved keeps its mtime, but not its ctime."""
-    if isinstance(source, VideoFiles):
-        files = source.files
+    if isinstance(source, CocoFiles):
+        source = source.images
+    if isinstance(source, PairFiles):
+        files = [[file.name for file in source.list_files(i)] for i in range(len(source.names))]
+    elif isinstance(source, VideoFiles):
+        files = [[name] for name in source.files]
     elif isinstance(source, ImageFiles):
-        files = source.names
+        files = [[name] for name in source.names]
     else:
         return source.mtimes
-    paths = [source.root / name for name in files]
-    ctimes = np.array([_find_ctime(path) for path in paths], np.int64)
+    found = (max(_find_ctime(source.root / name) for name in names) for names in files)
+    ctimes = np.fromiter(found, np.int64, len(files))
     changes: NDArray[np.int64] = np.maximum(source.mtimes, ctimes)
     return changes
 
