@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from headrace.plan import EpochPlan, Shuffle, Split, plan_epoch
+from headrace.plan import BucketOrder, EpochPlan, Shuffle, Split, plan_epoch
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class Job:
     global_batch: int
     shuffle: Shuffle | None
     epoch: int
+    repeat: int = 1
+    buckets: BucketOrder | None = None
 
     @property
     def entries(self) -> np.ndarray:
@@ -31,8 +33,14 @@ class Job:
 
     def plan(self, rank: int = 0, world_size: int = 1, last: str = "drop") -> EpochPlan:
         batch_size = self.global_batch // world_size
-        split = Split(batch_size, rank, world_size, self.lanes, last)
-        return plan_epoch(self.runs, split, epoch=self.epoch, shuffle=self.shuffle, rows=self.rows)
+        return plan_epoch(
+            self.runs,
+            Split(batch_size, rank, world_size, self.lanes, last, self.repeat),
+            epoch=self.epoch,
+            shuffle=self.shuffle,
+            rows=self.rows,
+            buckets=self.buckets,
+        )
 
     def plan_with(self, window: int) -> EpochPlan:
         return replace(self, shuffle=replace(self.shuffle, window=window)).plan()
@@ -57,8 +65,12 @@ def walk(plan: EpochPlan) -> np.ndarray:
 
 
 @st.composite
-def jobs(draw: st.DrawFn, kinds: tuple[str, ...] = ("index", "global", "window")) -> Job:
-    """Epochs of 0 to 300 rows, whole or in part, in an order of one of the `kinds`."""
+def jobs(
+    draw: st.DrawFn,
+    kinds: tuple[str, ...] = ("index", "global", "window"),
+    buckets: tuple[bool, ...] = (False, True),
+) -> Job:
+    """Epochs of 0 to 300 rows, whole or in part, in an order of one of the `kinds`, in buckets or not."""
     count = draw(st.integers(0, 25))
     runs = make_runs(draw(st.lists(st.integers(1, 12), min_size=count, max_size=count)))
     rows = draw(st.none() | chosen_rows(int(runs[-1])))
@@ -68,12 +80,24 @@ def jobs(draw: st.DrawFn, kinds: tuple[str, ...] = ("index", "global", "window")
     windows = {"global": st.none(), "window": st.integers(0, max(entries - 1, 0))}
     kind = draw(st.sampled_from(kinds))
     shuffle = None if kind == "index" else Shuffle(draw(st.integers(0, 99)), draw(windows[kind]))
-    return Job(runs, rows, lanes, batch, shuffle, epoch=draw(st.integers(0, 99)))
+    job = Job(runs, rows, lanes, batch, shuffle, epoch=draw(st.integers(0, 99)))
+    if draw(st.sampled_from(buckets)):
+        job = replace(job, buckets=draw(bucket_orders(int(runs[-1]))))
+    return job
 
 
 def windowed_jobs() -> st.SearchStrategy[Job]:
     """Jobs whose window is shorter than their epoch."""
-    return jobs(("window",)).filter(lambda job: len(job.entries) > 0)
+    return jobs(("window",), buckets=(False,)).filter(lambda job: len(job.entries) > 0)
+
+
+@st.composite
+def bucket_orders(draw: st.DrawFn, rows: int) -> BucketOrder:
+    """Buckets of 1 to 5 ratios for so many rows, in blocks of a few steps."""
+    aspects = np.random.default_rng(draw(st.integers(0, 99))).integers(1, 41, rows) / 10
+    ratios = draw(st.lists(st.integers(1, 40), min_size=1, max_size=5, unique=True))
+    block = draw(st.sampled_from([None, 1, 2, 3, 7]))
+    return BucketOrder(aspects, tuple(r / 10 for r in ratios), block)
 
 
 def chosen_rows(count: int) -> st.SearchStrategy[np.ndarray]:

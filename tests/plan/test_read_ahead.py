@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochs import Job, jobs, make_runs, windowed_jobs
+from epochs import Job, bucket_orders, jobs, make_runs, windowed_jobs
 from headrace.plan import RunSchedule, Shuffle, Split, find_runs, plan_epoch, schedule_runs
 
 
@@ -60,6 +62,18 @@ def test_memory_is_bounded_by_the_window(job: Job, data: st.DataObject) -> None:
     bound = lane * job.lanes // world_size
     for rank in range(world_size):
         assert max(count_alive(job, rank, world_size), default=0) <= bound
+
+
+@given(windowed_jobs(), st.data())
+def test_in_buckets_memory_is_bounded_by_the_window_and_a_block(
+    job: Job, data: st.DataObject
+) -> None:
+    block = data.draw(st.integers(1, 5))
+    buckets = replace(data.draw(bucket_orders(int(job.runs[-1]))), block=block)
+    longest = int(np.diff(np.searchsorted(job.entries, job.runs)).max())
+    each = (2 * job.shuffle.window + block * job.global_batch) // job.lanes + 2 * longest
+    most = max(count_alive(replace(job, buckets=buckets), 0, 1), default=0)
+    assert most <= each * job.lanes
 
 
 def test_typical_memory_is_the_window_a_batch_and_two_runs_a_lane() -> None:

@@ -6,7 +6,8 @@ images that it has in the block anyway, in another order. Guaranteed:
 
 - the order within lanes is permuted within blocks alone, so that a rank reads what it would read without buckets;
 - all ranks know the bucket of every step, and the global batches do not depend on the world size;
-- as few images as possible of a lane are in another bucket than their nearest, and then in one beside it.
+- the images of a lane are divided among the buckets of a block by aspect, so that those which do not fit into their
+  nearest bucket go to the ones beside it.
 
 Only integers, comparisons and square roots decide, so that the order is the same on every machine.
 """
@@ -28,6 +29,8 @@ Ranks = NDArray[np.uint16]
 """Buckets numbered by aspect ratio, the widest first."""
 
 MAX_BLOCK = 1 << 16
+_USUAL_IMAGES = 8192
+_USUAL_BLOCKS = (32, 128)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +40,20 @@ class BucketOrder:
     Args:
         aspects: float64, height / width of each row of the index; 1 for damaged images.
         ratios: height / width of each bucket.
-        block: number of consecutive steps within which images change places. More put more images into their nearest
-            bucket, and hold more images in memory.
+        block: number of consecutive steps within which images change places. A larger block puts more images into
+            their nearest bucket, and holds more of them in memory. Default: see `choose_block`.
     """
 
     aspects: Aspects
     ratios: tuple[float, ...]
-    block: int = 32
+    block: int | None = None
 
     def __post_init__(self) -> None:
         ratios = np.array(self.ratios, np.float64)
         possible = np.isfinite(ratios) & (ratios > 0)
         if not len(ratios) or not possible.all() or len(np.unique(ratios)) < len(ratios):
             raise ValueError(f"ratios are {self.ratios}: give positive numbers, each once")
-        if not 1 <= self.block <= MAX_BLOCK:
+        if self.block is not None and not 1 <= self.block <= MAX_BLOCK:
             raise ValueError(f"block is {self.block}: give 1 to {MAX_BLOCK} steps")
         if not ((self.aspects > 0) & np.isfinite(self.aspects)).all():
             raise ValueError("aspects must be positive: give 1 for images without a size")
@@ -66,29 +69,43 @@ class BucketOrder:
         return np.searchsorted(np.sqrt(ratios[1:]) * np.sqrt(ratios[:-1]), aspects)
 
 
+def choose_block(global_batch: int) -> int:
+    """Return the default number of steps of a block: 8192 images, but at least 32 steps, and at most 128.
+
+    Of images with the aspects of ImageNet's, about 19 in 20 are then in their nearest of 5 buckets.
+    """
+    fewest, most = _USUAL_BLOCKS
+    return min(max(_USUAL_IMAGES // global_batch, fewest), most)
+
+
 def choose_buckets(
-    lanes: Sequence[Aspects], order: BucketOrder, part: int, shuffle: Shuffle | None, epoch: int
+    lanes: Sequence[Aspects],
+    order: BucketOrder,
+    part: int,
+    block: int,
+    shuffle: Shuffle | None,
+    epoch: int,
 ) -> Ranks:
     """Return the bucket of each step, from the aspects of all lanes, of which each step takes `part`."""
     steps = -(-max(map(len, lanes)) // part)
     if not steps:
         return np.empty(0, np.uint16)
-    blocks, count = -(-steps // order.block), len(order.ratios)
+    blocks, count = -(-steps // block), len(order.ratios)
     images = np.zeros(blocks * count, np.int64)
     for lane in lanes:
-        block_of = np.arange(len(lane)) // (order.block * part)
+        block_of = np.arange(len(lane)) // (block * part)
         images += np.bincount(block_of * count + order.find_nearest(lane), minlength=len(images))
-    lengths = np.minimum(steps - order.block * np.arange(blocks), order.block)
+    lengths = np.minimum(steps - block * np.arange(blocks), block)
     shares = _share_steps(images.reshape(blocks, count), lengths)
     sorted_ranks = np.repeat(np.tile(np.arange(count), blocks), shares.reshape(-1))
     ranks = np.empty(steps, np.uint16)
-    ranks[_order_steps(steps, blocks, order.block, shuffle, epoch)] = sorted_ranks
+    ranks[_order_steps(steps, blocks, block, shuffle, epoch)] = sorted_ranks
     return ranks
 
 
-def fill_steps(lane: Aspects, ranks: Ranks, order: BucketOrder, part: int) -> NDArray[np.int64]:
+def fill_steps(lane: Aspects, ranks: Ranks, part: int, block: int) -> NDArray[np.int64]:
     """Return the places of a lane in the order that puts its images into the buckets of its steps."""
-    slots, size = np.repeat(ranks, part)[: len(lane)], order.block * part
+    slots, size = np.repeat(ranks, part)[: len(lane)], block * part
     whole = len(lane) // size * size
     places = np.empty(len(lane), np.int64)
     starts = np.arange(0, whole, size)[:, None]
@@ -118,9 +135,10 @@ def _order_steps(
     if shuffle is None:
         return np.arange(steps)
     words = draw_words(shuffle.seed, epoch, Stream.BUCKETS, np.arange(blocks), block)
-    words.reshape(-1)[steps:] = 1 << 32  # beyond the end of the last block
-    within = np.argsort(words, axis=1, kind="stable")
-    return (within + block * np.arange(blocks)[:, None]).reshape(-1)[:steps]
+    numbers = np.arange(blocks * block).reshape(blocks, block)
+    keys = np.where(numbers < steps, words, np.uint64(1 << 32))  # the last block may be shorter
+    order = np.argsort(keys, axis=1, kind="stable")
+    return np.take_along_axis(numbers, order, axis=1).reshape(-1)[:steps]
 
 
 def _fill_blocks(aspects: Aspects, slots: Ranks) -> NDArray[np.int64]:

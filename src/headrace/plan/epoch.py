@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan.buckets import BucketOrder, choose_buckets, fill_steps
+from headrace.plan.buckets import BucketOrder, choose_block, choose_buckets, fill_steps
 from headrace.plan.philox import Stream
 from headrace.plan.repeat import deal_entries, number_copies
 from headrace.plan.shuffle import Shuffle, order_randomly, shuffle_lane, shuffle_runs
@@ -194,10 +194,11 @@ def _sort_into_buckets(
     """Return the plan with the lanes of its rank, ordered so that each step has images of one bucket."""
     end = plan.steps * plan.part  # what comes after it is dropped
     aspects = [buckets.aspects[plan.take_rows(lane[:end])] for lane in lanes]
-    ranks = choose_buckets(aspects, buckets, plan.part, shuffle, epoch)
+    block = buckets.block or choose_block(plan.split.distinct_batch)
+    ranks = choose_buckets(aspects, buckets, plan.part, block, shuffle, epoch)
     filled = []
     for i in own:
-        places = fill_steps(aspects[i], ranks, buckets, plan.part)
+        places = fill_steps(aspects[i], ranks, plan.part, block)
         filled.append(np.concatenate([lanes[i][:end][places], lanes[i][end:]]))
     return replace(_hold_lanes(plan, filled), buckets=buckets.numbers[ranks])
 

@@ -3,7 +3,8 @@
 Guaranteed: a step's rows are all in runs with first <= step <= last. With a window of w samples
 over L lanes, global batches of G and runs of at most R entries, the runs alive in a step hold, for
 each lane of the rank, at most (2 w + G) / L + 2 R entries. (w + G) / L + 2 R is typical: the bound
-allows for keys that cluster.
+allows for keys that cluster. With repeats, G is the number of distinct entries of a global batch. With
+buckets in blocks of M steps, M G takes the place of G.
 """
 
 from __future__ import annotations
