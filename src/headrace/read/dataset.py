@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.files.pread import retry_stale
-from headrace.kinds import Image, Kind, Mask
-from headrace.sample import Sample, field_name, find_mask_word, is_image_field, is_video_field
+from headrace.kinds import Kind
+from headrace.sample import Sample, field_name, is_image_field, is_video_field
 from headrace.store.index_reader import read_index, read_indexes
 from headrace.store.manifest import MANIFEST, Manifest, read_manifest
 from headrace.store.rows import IndexRow, read_fields, read_row
@@ -81,12 +81,7 @@ class Dataset(Sequence[Sample]):
     @property
     def field_kinds(self) -> Mapping[str, Kind]:
         """Return the kinds of fields and columns that have one, such as `{"mask.png": Mask()}`."""
-        found: Mapping[str, Kind] = getattr(self.manifest, "field_kinds", None) or {
-            name: Mask() if find_mask_word(name) else Image()
-            for name in self.fields
-            if is_image_field(name)
-        }
-        return found
+        return self.manifest.field_kinds
 
     @property
     def index(self) -> pa.Table:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from headrace.image_header import describe_deep
@@ -25,19 +26,15 @@ def describe_loader(
     threads: int,
 ) -> str:
     """Return the title and a line per step of each view; `decoded` says which fields are decoded."""
-    rows: list[tuple[str, str, str]] = []
-    for number, pipeline in enumerate(pipelines):
-        steps = [
-            (_name(line.step), _describe_place(line.where, workers, threads), line.why)
-            for line in pipeline.lines
-        ]
-        if number == 0:
-            where = "core" if pipeline.recipe is not None else "core, with Python"
-            decoding = (f"decode {decoded}".rstrip(), _describe_place(where, workers, threads), "")
-            steps.insert(pipeline.clip is not None, decoding)
-        if len(pipelines) > 1:
-            steps = [(f"view {number}: {name}", where, why) for name, where, why in steps]
-        rows += steps
+    first = pipelines[0]
+    where = "core" if first.recipe is not None else "core, with Python"
+    rows = [(f"decode {decoded}".rstrip(), _describe_place(where, workers, threads), "")]
+    for views, pipeline in _group_views(pipelines):
+        for line in pipeline.lines:
+            name = f"{views}{_name(line.step)}"
+            rows.append((name, _describe_place(line.where, workers, threads), line.why))
+    if first.clip is not None:
+        rows[:2] = rows[1::-1]
     if collate_fn is not None:
         why = "it gets the samples after all steps"
         rows.append((f"collate_fn {_name(collate_fn)}", _describe_place("Python", workers, 0), why))
@@ -47,6 +44,18 @@ def describe_loader(
         for name, where, why in rows
     ]
     return "\n".join([title, *lines])
+
+
+def _group_views(pipelines: Sequence[Pipeline]) -> Iterator[tuple[str, Pipeline]]:
+    """Yield each pipeline once, with the numbers of the successive views that have it."""
+    if len(pipelines) == 1:
+        yield "", pipelines[0]
+        return
+    number = 0
+    for pipeline, group in groupby(pipelines):
+        last = number + len(list(group)) - 1
+        yield f"view {number}: " if last == number else f"views {number} to {last}: ", pipeline
+        number = last + 1
 
 
 def log_hints(

@@ -329,7 +329,7 @@ class OnArray:
     returns a dict, as albumentations does: `OnArray(A.Compose([...]))` with `fields=("image", "mask")`.
     """
 
-    function: Callable[[NDArray[np.uint8]], Any]
+    function: Callable[..., Any]
 
     def __call__(self, image: Any) -> Any:
         if isinstance(image, dict):
