@@ -56,6 +56,7 @@ def test_a_target_of_another_size_is_refused(
         {"mask.png": grey(20, 30), "gt.png": grey(9, 9)},
         {"jpg": PHOTO, "npy": array("float64", 5, 2), "boxes.npy": array("float32", 3, 4)},
         {"jpg": PHOTO, "second.png": grey(9, 9)},
+        {"lq.png": encode(9, 9, format="PNG"), "gt.png": encode(36, 36, format="PNG")},
         {"a.jpg": PHOTO, "b.jpg": encode(9, 9), "b.mask.png": grey(9, 9), "mask.png": grey(20, 30)},
         {"d.npy": array("uint8", 9, 8, 3), "d.label.npy": array("float64", 61, 61, 2)},
     ],

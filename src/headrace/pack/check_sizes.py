@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.errors import SourceError
 from headrace.image_header import ImageHeader
 from headrace.kinds import NAMES, Boxes, Image, Map, Mask, Points
-from headrace.sample import picture_fields
+from headrace.sample import find_mask_word, picture_fields
 from headrace.store.index_schema import Described, ImageNote
 from headrace.store.keys import printable
 
@@ -13,12 +13,18 @@ from headrace.store.keys import printable
 def check_sizes(described: Described) -> Described:
     """Return its argument. SourceError if a mask or map does not have the size of its image."""
     for name, kind in described.field_kinds.items():
-        if isinstance(kind, (Mask, Map)) and name in described.notes:
+        if isinstance(kind, (Mask, Map)) and _must_match(described, name):
             images = _find_images(described, kind.of)
             own = described.notes[name].header[1:]
             if images and all(own != described.notes[image].header[1:] for image in images):
                 raise SourceError(_describe(described, name, images[0]))
     return described
+
+
+def _must_match(described: Described, name: str) -> bool:
+    """Return whether a target must have the size of its image. A `gt.png` in colour may be a picture: the sharp one."""
+    is_colour = described.sample[name][24:26] in (b"\x08\x02", b"\x08\x06")  # of a PNG
+    return name in described.notes and not (is_colour and find_mask_word(name) == "gt")
 
 
 def check_unshrunk(described: Described) -> Described:
