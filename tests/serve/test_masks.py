@@ -16,6 +16,7 @@ from PIL import Image
 
 import headrace
 from formats.making import write_tar
+from headrace.pack.pack_stream import pack_samples
 from headrace.recipe.core_recipe import compile_recipe
 from headrace.recipe.randomness import Randomness
 from headrace.render.labels import LabelRequest
@@ -222,8 +223,9 @@ def break_pairs(folder: Path, changes: dict[str, bytes | None]) -> Path:
 def test_masks_unlike_their_image_are_bad_samples(
     tmp_path: Path, change: bytes | None, reason: str
 ) -> None:
-    source = break_pairs(tmp_path / "source", {"005.mask.png": change})
-    headrace.pack_dataset(source, tmp_path / "packed")
+    source = headrace.open_source(break_pairs(tmp_path / "source", {"005.mask.png": change}))
+    samples = map(source.read, range(len(source.names)))  # packing a source would refuse the size
+    pack_samples(samples, tmp_path / "packed", 1 << 20)
     options: dict[str, Any] = {"fields": ("image", "mask"), "transform": [RandomCrop(16)]}
     with pytest.raises(headrace.DecodeError, match=reason) as error:
         list(headrace.Loader(tmp_path / "packed", 4, **options))

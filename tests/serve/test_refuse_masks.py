@@ -66,7 +66,7 @@ def test_a_jpeg_is_never_a_mask_whatever_its_name(tmp_path: Path) -> None:
 
 def test_a_mask_is_not_taken_for_the_picture_beside_another_image(tmp_path: Path) -> None:
     dataset = make_dataset(
-        tmp_path, {"rgb.jpg": encode(8, 10), "mask.png": encode(8, 8, format="PNG")}
+        tmp_path, {"rgb.jpg": encode(8, 10), "mask.png": encode(8, 10, format="PNG")}
     )
     ((images, _),) = Loader(dataset, 1)
     assert images.shape == (1, 8, 10, 3)

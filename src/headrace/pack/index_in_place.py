@@ -17,6 +17,7 @@ from headrace.files.limits import DEFAULT_MAX_FILE_SIZE
 from headrace.formats.detect import detect
 from headrace.formats.source import Part, Place, PlacedSource
 from headrace.pack.check_destination import check_outside
+from headrace.pack.check_sizes import check_sizes
 from headrace.pack.describe_images import describe_sample
 from headrace.pack.publish_index import IndexWriter, open_index_writer
 from headrace.pack.refusal import refuse_index
@@ -147,6 +148,7 @@ class _Job:
         """Add a row to the index; return whether its file could not be read."""
         sample, file, offsets, is_unread = place.locate()
         described = describe_sample(sample, keep_damaged=self.source.keeps_damaged)
+        check_sizes(described)
         index.add_described(described, file)
         for name, data in sample.items():
             index.add_field(name, offsets[name], data, described.notes.get(name))

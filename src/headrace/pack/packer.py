@@ -25,6 +25,7 @@ from headrace.formats.source import EncodingSource, Source, state_kinds
 from headrace.kinds import Kind
 from headrace.pack import staging
 from headrace.pack.check_destination import check_outside
+from headrace.pack.check_sizes import check_sizes, check_unshrunk
 from headrace.pack.class_map import number_classes, renumber_sample
 from headrace.pack.describe_images import check_pixels, describe_sample
 from headrace.pack.encode_arrays import Encode, encode_sample
@@ -311,11 +312,16 @@ class _Job:
         if self.options.encode is not None:
             sample = encode_sample(sample, self.options.encode)
         sample = encode_frames(sample, self.options.encode)
+        before = sample
         if self.options.shrink is not None:
             sample = shrink_sample(sample, self.options.shrink)
+        is_shrunk = sample is not before
         if self.options.recode:
             sample = recode_sample(sample)
-        return check_pixels(describe_sample(check_names(sample)))
+        described = describe_sample(check_names(sample))
+        if is_shrunk:
+            check_unshrunk(described)
+        return check_pixels(check_sizes(described))
 
     def name(self, row: int) -> str:
         return printable(self.source.names[row])
