@@ -212,15 +212,15 @@ def _check(contents: Contents, options: LoaderOptions) -> None:
     for pipeline in contents.pipelines:
         if pipeline.recipe is None or pipeline.recipe.sanitize is None:
             continue
-        if not any(isinstance(kind, Boxes) for kind in kinds.values()):
-            raise ValueError(
-                f"{pipeline.recipe.sanitize} is for boxes: add them to fields, or leave it out"
-            )
         for name, boxes in per_box.items():
             if boxes not in kinds:
                 raise ValueError(
                     f"{name!r} has a value per box of {boxes!r}: add {boxes!r} to fields"
                 )
+        if not any(isinstance(kind, Boxes) for kind in kinds.values()):
+            raise ValueError(
+                f"{pipeline.recipe.sanitize} is for boxes: add them to fields, or leave it out"
+            )
     if options.collate_fn is not None and not contents.pictures:
         raise ValueError(
             f"collate_fn needs images, but fields is {contents.fields!r}; add {IMAGE!r}"

@@ -20,14 +20,14 @@ from headrace.kinds import NAMES, Boxes, Map, Mask, Points
 from headrace.read.columns import Columns, TargetColumns
 from headrace.recipe.core_recipe import Recipe
 from headrace.render import Arena, Draws
-from headrace.render.arrays import read_array
+from headrace.render.arrays import is_array, read_array
 from headrace.render.labels import LabelRequest
 from headrace.render.maps import MapRequest
 from headrace.serve.pictures import Picture
 from headrace.serve.step_bytes import StepBytes
 
 Values = NDArray[Any] | list[Any]
-_NPY = b"\x93NUMPY"
+_ENTRIES = {Boxes: ("boxes", "bboxes", "bbox"), Points: ("points", "keypoints")}
 
 
 class Geometry(NamedTuple):
@@ -215,7 +215,7 @@ class Targets:
                 value = (
                     self.columns.user[name][row].as_py()
                     if name not in found
-                    else _decode_numbers(found[name][place])
+                    else _decode_numbers(kind, found[name][place])
                 )
                 arrays.append(_read_coordinates(kind, value))
             except (DecodeError, ValueError, TypeError) as error:
@@ -313,8 +313,18 @@ def _count_channels(name: str, target: TargetColumns) -> int | None:
     return None if count == 1 else count
 
 
-def _decode_numbers(data: memoryview) -> Any:
-    return read_array(data) if bytes(data[:6]) == _NPY else json.loads(bytes(data))
+def _decode_numbers(kind: Points | Boxes, data: memoryview) -> Any:
+    """Return the numbers of an array or of JSON, where they may be an entry of an object."""
+    if is_array(data):
+        return read_array(data)
+    value = json.loads(bytes(data))
+    if not isinstance(value, dict):
+        return value
+    entries = _ENTRIES[type(kind)]
+    found = next((name for name in entries if name in value), None)
+    if found is None:
+        raise ValueError(f"it is an object without an entry {' or '.join(entries)}")
+    return value[found]
 
 
 def _read_coordinates(kind: Points | Boxes, value: Any) -> NDArray[np.float32]:
