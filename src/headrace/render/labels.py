@@ -73,7 +73,9 @@ class LabelRequest:
         if not same:
             least, most = int(chosen.min()), int(chosen.max())
             if not _fits(least, most, out.dtype):
-                raise DecodeError(f"the mask has labels from {least} to {most}, the batch {out.dtype}")
+                raise DecodeError(
+                    f"the mask has labels from {least} to {most}, the batch {out.dtype}"
+                )
             out[...] = chosen
 
 
