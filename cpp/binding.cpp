@@ -20,6 +20,7 @@
 #include "jpeg_recode.h"
 #include "kernels.h"
 #include "labels.h"
+#include "maps.h"
 #include "png.h"
 #include "read_cached.h"
 #include "render.h"
@@ -241,18 +242,18 @@ void crc32c_each(nb::handle data, const Array<const int64_t, -1>& offsets,
 
 using AxisTuple = std::tuple<int32_t, int32_t, int32_t, bool>;
 
-// Axes are (size, full, offset, flip); see headrace::LabelAxis.
-headrace::LabelAxis read_axis(const AxisTuple& tuple, bool exact, size_t available, int32_t count) {
+// Axes are (size, full, offset, flip); see headrace::Axis.
+headrace::Axis read_axis(const AxisTuple& tuple, headrace::Nearest rule, size_t available,
+                         int32_t count) {
   const auto [size, full, offset, flip] = tuple;
   require(size > 0 && full > 0 && offset > -(1 << 30) && offset < 1 << 30 && count < 1 << 30,
           "an axis: (size, full, offset, flip), with sizes of at least 1");
   // The last pixel that is seen must be there: masks need not be decoded below it.
-  const int64_t seen = std::min<int64_t>(int64_t(offset) + count, full) - 1;
-  const headrace::LabelAxis axis{size, full, offset, flip, exact};
-  const auto last = int32_t(std::max<int64_t>(seen, 0));
-  const int32_t source = exact ? headrace::find_nearest_exact(last, axis.scale(), size)
-                               : headrace::find_nearest(last, axis.scale(), size);
-  require(seen < 0 || size_t(source) < available, "labels: what is seen of them must be there");
+  const headrace::Axis axis{size, full, offset, flip};
+  const auto seen = int32_t(std::min<int64_t>(int64_t(offset) + count, full) - 1);
+  const auto find = headrace::source_finder(rule);
+  require(seen < 0 || size_t(find(seen, axis.scale(), size)) < available,
+          "labels: what is seen of them must be there");
   return axis;
 }
 
@@ -261,11 +262,30 @@ void render_labels(const Array<const T, -1, -1>& labels, const AxisTuple& rows,
                    const AxisTuple& columns, int64_t fill, const Array<T, -1, -1>& out,
                    bool exact) {
   const auto height = int32_t(out.shape(0)), width = int32_t(out.shape(1));
-  const auto down = read_axis(rows, exact, labels.shape(0), height);
-  const auto across = read_axis(columns, exact, labels.shape(1), width);
+  const auto rule =
+      headrace::choose_nearest(exact, int64_t(std::get<1>(rows)) + std::get<1>(columns));
+  const auto down = read_axis(rows, rule, labels.shape(0), height);
+  const auto across = read_axis(columns, rule, labels.shape(1), width);
   const WithoutGil without_gil;
-  headrace::render_labels(labels.data(), labels.shape(1), down, across, T(fill), out.data(), height,
-                          width);
+  headrace::render_labels(labels.data(), labels.shape(1), down, across, rule, T(fill), out.data(),
+                          height, width);
+}
+
+// Renders a map [rows, columns, channels] to `out`, times a factor for each channel.
+void render_map(const Array<const float, -1, -1, -1>& map, const AxisTuple& rows,
+                const AxisTuple& columns, const Array<const float, -1>& factors, bool nearest,
+                float fill, const Array<float, -1, -1, -1>& out) {
+  const auto height = int32_t(out.shape(0)), width = int32_t(out.shape(1));
+  const auto down = read_axis(rows, headrace::Nearest::floor, map.shape(0), height);
+  const auto across = read_axis(columns, headrace::Nearest::floor, map.shape(1), width);
+  require(map.shape(0) == size_t(down.size) && map.shape(1) == size_t(across.size),
+          "map: the whole box");
+  const size_t channels = map.shape(2);
+  require(channels > 0 && factors.shape(0) == channels && out.shape(2) == channels,
+          "map, factors and out: the same channels");
+  const headrace::MapView view{down, across, factors.data(), fill, nearest};
+  const WithoutGil without_gil;
+  headrace::render_map(map.data(), channels, view, out.data(), height, width);
 }
 
 template <typename T>
@@ -516,6 +536,8 @@ NB_MODULE(_core, m) {
   for (const auto define : {&define_render_labels<uint8_t>, &define_render_labels<uint16_t>,
                             &define_render_labels<int32_t>, &define_render_labels<int64_t>})
     define(m);
+  m.def("render_map", &render_map, nb::arg("map"), nb::arg("rows"), nb::arg("columns"),
+        nb::arg("factors"), nb::arg("nearest"), nb::arg("fill"), nb::arg("out"));
   m.def("read_cached", &read_cached, nb::arg("fd"), nb::arg("ranges"), nb::arg("memory"));
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));

@@ -1,8 +1,8 @@
 // Decodes arbitrary bytes: nothing may be read or written out of bounds. A seek table that
 // build_seek() made, decoding once more and decoding the whole picture must never change a pixel of
-// the box. Neither must recoding. Input: 4 bytes for the box, 2 for the length of the
-// seek table (without its checksum, which is put right, so that the entries are reached), the
-// table, the JPEG.
+// the box. Neither must recoding, nor decoding the views of a picture at once. Input: 4 bytes for
+// the box, 2 for the length of the seek table (without its checksum, which is put right, so that
+// the entries are reached), the table, the JPEG.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +14,8 @@
 #include "../cpp/jpeg_headers.h"
 #include "../cpp/jpeg_recode.h"
 #include "../cpp/kernels.h"
+#include "../cpp/render.h"
+#include "../cpp/sharing.h"
 
 using headrace::Box;
 using headrace::Bytes;
@@ -45,6 +47,39 @@ Status decode(Bytes jpeg, Box box, const std::vector<uint8_t>& seek, std::vector
   out.assign(size_t(box.width) * size_t(box.height) * 3, 0);
   headrace::interleave(planar, out.data(), size_t(box.width) * 3);
   return decoded;
+}
+
+// Renders three views, one of them outside of the picture. Returns their pixels and states.
+std::vector<uint8_t> render_views(Bytes jpeg, Box box, const std::vector<uint8_t>& seek,
+                                  headrace::Sharing sharing) {
+  constexpr size_t kViews = 3;
+  headrace::RenderRequest request;
+  request.pictures.resize(1);
+  request.pictures[0].image = jpeg;
+  request.pictures[0].seek = {seek.data(), seek.size()};
+  request.pictures[0].orientation = uint8_t(1 + box.left % 8);
+  request.targets.resize(kViews);
+  request.views.resize(kViews);
+  const Box corner{0, 0, 1 + box.height / 2, 1 + box.width / 2}, outside{-1, 0, 1, 1};
+  std::vector<uint8_t> out;
+  out.resize(kViews * (sizeof(Status) + 40 * 30 * 3));
+  Status states[kViews];
+  uint8_t* slot = out.data();
+  for (size_t i = 0; i < kViews; ++i) {
+    headrace::Target& target = request.targets[i];
+    target.width = i == 1 ? 1 + box.width % 40 : 40;
+    target.height = i == 1 ? 1 + box.height % 30 : 30;
+    target.filter = i == 1 ? headrace::Filter::bicubic : headrace::Filter::bilinear;
+    target.out = slot;
+    target.status = states + i;
+    slot += target.slot_size();
+    request.views[i].box = i == 0 ? box : i == 1 ? corner : outside;
+    request.views[i].flip = box.top % 2 == int32_t(i);
+  }
+  headrace::force_sharing(sharing);
+  headrace::render(request, 1);
+  for (const Status& status : states) *slot++ = uint8_t(status);
+  return out;
 }
 
 // Returns the pixels of `box` in those of a picture of `width` pixels a row.
@@ -112,6 +147,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check(decode({recoded.data(), recoded.size()}, whole, {}, rewritten) == Status::ok);
     check(rewritten == other);
   }
+  for (const std::vector<uint8_t>& seek : {std::vector<uint8_t>(), built})
+    check(render_views(jpeg, box, seek, headrace::Sharing::never) ==
+          render_views(jpeg, box, seek, headrace::Sharing::always));
   decode(jpeg, box, sign(table, jpeg), other);
   check(decode(jpeg, box, {}, other) == status);  // nothing is left of what failed meanwhile
   check(status != Status::ok || plain == other);

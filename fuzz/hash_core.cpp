@@ -17,6 +17,8 @@
 #include "../cpp/jpeg.h"
 #include "../cpp/jpeg_recode.h"
 #include "../cpp/kernels.h"
+#include "../cpp/labels.h"
+#include "../cpp/maps.h"
 #include "../cpp/output_elements.h"
 #include "../cpp/resize.h"
 
@@ -231,6 +233,31 @@ void hash_chunks() {
   hash.print("crc32");
 }
 
+// Every rule for the nearest pixel, and maps between all sizes.
+void hash_labels_and_maps() {
+  Hash labels, maps;
+  std::vector<float> map(size_t(60) * 97 * 3), out(size_t(131) * 131 * 3);
+  for (float& value : map) value = float(draw(100000)) / 7 - 5000;
+  const float factors[3] = {1.0f, -0.3f, 1.7f};
+  for (const int32_t full : {1, 2, 17, 60, 61, 97, 130})
+    for (const bool flip : {false, true}) {
+      const Axis rows{60, full, -3, flip}, columns{97, full + 1, 2, !flip};
+      for (const Nearest rule : {Nearest::floor, Nearest::exact, Nearest::exact_small}) {
+        std::vector<int32_t> nearest;
+        find_nearest(columns, full, rule, nearest);
+        labels.add(nearest.data(), nearest.size() * sizeof(int32_t));
+      }
+      for (const size_t channels : {1, 2, 3})
+        for (const bool nearest : {false, true}) {
+          render_map(map.data(), channels, {rows, columns, factors, 7.5f, nearest}, out.data(), 131,
+                     131);
+          maps.add(out.data(), size_t(131) * 131 * channels * sizeof(float));
+        }
+    }
+  labels.print("labels");
+  maps.print("maps");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -251,4 +278,5 @@ int main(int argc, char** argv) {
   hash_checksums();
   hash_filters();
   hash_chunks();
+  hash_labels_and_maps();
 }

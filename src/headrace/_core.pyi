@@ -21,6 +21,15 @@ def render_labels(
     out: NDArray[Any],
     exact: bool = False,
 ) -> None: ...
+def render_map(
+    map: NDArray[np.float32],
+    rows: tuple[int, int, int, bool],
+    columns: tuple[int, int, int, bool],
+    factors: NDArray[np.float32],
+    nearest: bool,
+    fill: float,
+    out: NDArray[np.float32],
+) -> None: ...
 def read_cached(fd: int, ranges: NDArray[np.int64], memory: NDArray[np.uint8]) -> bool: ...
 
 # Each returns a status first: 0, or one of the codes in cpp/status.h and then an empty result.

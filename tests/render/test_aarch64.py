@@ -45,6 +45,8 @@ GOLDEN = {
     "crc32c": "85012fc76cc0907d",
     "unfilter": "49bf0da1099fdcfe",
     "crc32": "92402033537b0acc",
+    "labels": "cbcedb02ebaae335",
+    "maps": "2c503d56a1f1afe5",
 }
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

@@ -78,10 +78,31 @@ def decode_labels(
     """
     labels = None if is_array(data) else _labels_of_png(data, box, rgb_ids)
     if labels is None:
-        whole = _labels_of_array(data) if is_array(data) else _labels_by_pillow(data, rgb_ids)
-        left, top, width, height = check_box(box, whole.shape[1], whole.shape[0])
-        labels = np.require(whole[top : top + height, left : left + width], None, ["C", "A"])
+        labels = _crop(
+            _labels_of_array(data) if is_array(data) else _labels_by_pillow(data, rgb_ids), box
+        )
     return _make_ids(labels) if labels.ndim == 3 else labels
+
+
+def decode_levels(data: Buffer, box: tuple[int, int, int, int] | None = None) -> NDArray[Any]:
+    """Return uint8[H, W] or uint16[H, W], the levels of a grey image with 8 or 16 bits per pixel.
+
+    Args:
+        data: The encoded image.
+        box: (left, top, width, height), inside the image. Default: all of it.
+
+    Raises:
+        DecodeError: Pillow refuses the data, or the image is not grey.
+        ValueError: The box does not lie inside the image.
+    """
+    with borrow_reader() as reader:
+        png = reader.open(data)
+        if png is not None and png.color == 0 and png.depth >= 8:
+            where = check_box(box, png.width, png.height)
+            levels = reader.read(png, where, "labels", keep=True)
+            if levels is not None:
+                return levels
+    return _crop(_open_one_channel(data, "map", ("L",), "levels need one channel of grey"), box)
 
 
 def build_seek(data: Buffer) -> bytes:
@@ -137,8 +158,10 @@ def _labels_of_png(
     """Return labels [H, W], or uint8[H, W, 3] for ids; None if it is not such a PNG, or Pillow must decide on it."""
     with borrow_reader() as reader:
         png = reader.open(data)
-        if png is None or not (png.has_labels or (rgb_ids and png.has_bytes_of_rgb)):
+        if png is None or not (png.has_labels or (rgb_ids and png.is_rgb)):
             return None
+        if png.is_rgb and png.depth != 8:
+            raise DecodeError(f"the mask has {png.depth} bits per channel; ids need 8")
         where = check_box(box, png.width, png.height)
         return reader.read(png, where, "labels" if png.has_labels else "clip", keep=True)
 
@@ -164,19 +187,32 @@ def _make_ids(pixels: NDArray[np.uint8]) -> NDArray[np.int32]:
 
 def _labels_by_pillow(data: Buffer, rgb_ids: bool) -> NDArray[Any]:
     """Return labels [H, W], or uint8[H, W, 3] for ids."""
+    if rgb_ids:
+        return _open_one_channel(
+            data, "mask", ("1", "L", "P", "RGB"), "ids need one channel or RGB"
+        )
+    return _open_one_channel(data, "mask", ("1", "L", "P"), "labels need one channel")
+
+
+def _open_one_channel(data: Buffer, what: str, modes: tuple[str, ...], needs: str) -> NDArray[Any]:
+    """Return [H, W] of an image in one of these modes, or with 16 bits per pixel; [H, W, 3] of RGB."""
     size = memoryview(data).nbytes
     try:
         with Image.open(io.BytesIO(data)) as image:
-            labels, mode, deep = np.asarray(image), image.mode, is_deep(image)
+            levels, mode, deep = np.asarray(image), image.mode, is_deep(image)
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001
         # Intentional: see decode_with_pillow.
-        raise DecodeError(f"the mask does not decode: {error} ({size} bytes)") from None
-    if mode not in ("1", "L", "P") and not deep and not (rgb_ids and mode == "RGB"):
-        channels = "one channel or RGB" if rgb_ids else "one channel"
-        raise DecodeError(f"the mask has mode {mode}; labels need {channels} ({size} bytes)")
-    return labels.astype(np.uint16 if deep else np.uint8)
+        raise DecodeError(f"the {what} does not decode: {error} ({size} bytes)") from None
+    if mode not in modes and not deep:
+        raise DecodeError(f"the {what} has mode {mode}; {needs} ({size} bytes)")
+    return levels.astype(np.uint16 if deep else np.uint8)
+
+
+def _crop(levels: NDArray[Any], box: tuple[int, int, int, int] | None) -> NDArray[Any]:
+    left, top, width, height = check_box(box, levels.shape[1], levels.shape[0])
+    return np.require(levels[top : top + height, left : left + width], None, ["C", "A"])
 
 
 def check_box(

@@ -48,9 +48,9 @@ class Png(NamedTuple):
         return self.color in (0, 3)
 
     @property
-    def has_bytes_of_rgb(self) -> bool:
-        """Whether it has red, green and blue, with 8 bits each."""
-        return self.color == 2 and self.depth == 8
+    def is_rgb(self) -> bool:
+        """Whether it has red, green and blue, without a palette and without alpha."""
+        return self.color == 2
 
 
 class PngReader:
