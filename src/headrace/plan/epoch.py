@@ -120,22 +120,24 @@ def plan_epoch(
     >>> plan.step(0).rows
     """
     lanes = choose_lanes(split, shuffled=shuffle is not None)
-    line = _lay_line(_find_bounds(runs, rows), split, shuffle, epoch)
+    bounds = _find_bounds(runs, rows)
+    line = _lay_line(bounds, split, shuffle, epoch)
     own = own_lanes(split, lanes)
-    ordered = _order_lanes(line, lanes, own if buckets is None else range(lanes), shuffle, epoch)
+    wanted = own if buckets is None else range(lanes)
+    ordered = _order_lanes(line, lanes, wanted, shuffle, epoch)
+    held = [ordered[wanted.index(lane)] for lane in own]
+    order = np.concatenate(held)
     plan = EpochPlan(
         split=split,
         lanes=lanes,
-        steps=split.count_steps(int(runs[-1]) if rows is None else len(rows)),
+        steps=split.count_steps(int(bounds[-1])),
         runs=runs,
         rows=rows,
-        order=np.empty(0, np.int64),
-        bounds=np.zeros(1, np.int64),
-        filler=int(line.max(initial=-1)),
+        order=order,
+        bounds=np.append(0, np.cumsum([len(lane) for lane in held])),
+        filler=int(order[-1]) if len(order) else int(line.max(initial=-1)),
     )
-    if buckets is None:
-        return _hold_lanes(plan, ordered)
-    return _sort_into_buckets(plan, ordered, own, buckets, shuffle, epoch)
+    return plan if buckets is None else _sort_into_buckets(plan, ordered, buckets, shuffle, epoch)
 
 
 def _find_bounds(runs: NDArray[np.int64], rows: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -175,32 +177,23 @@ def _order_lanes(
     return [shuffle_lane(line, *cut, window, shuffle.seed, epoch) for cut in cuts]
 
 
-def _hold_lanes(plan: EpochPlan, own: Sequence[NDArray[np.int64]]) -> EpochPlan:
-    """Return the plan with the lanes of its rank."""
-    order = np.concatenate(own)
-    bounds = np.append(0, np.cumsum([len(lane) for lane in own]))
-    filler = int(order[-1]) if len(order) else plan.filler
-    return replace(plan, order=order, bounds=bounds, filler=filler)
-
-
 def _sort_into_buckets(
     plan: EpochPlan,
     lanes: Sequence[NDArray[np.int64]],
-    own: range,
     buckets: BucketOrder,
     shuffle: Shuffle | None,
     epoch: int,
 ) -> EpochPlan:
-    """Return the plan with the lanes of its rank, ordered so that each step has images of one bucket."""
+    """Return the plan in an order in which each step has images of one bucket. `lanes` are those of all ranks."""
     end = plan.steps * plan.part  # what comes after it is dropped
     aspects = [buckets.aspects[plan.take_rows(lane[:end])] for lane in lanes]
     block = buckets.block or choose_block(plan.split.distinct_batch)
     ranks = choose_buckets(aspects, buckets, plan.part, block, shuffle, epoch)
-    filled = []
-    for i in own:
-        places = fill_steps(aspects[i], ranks, plan.part, block)
-        filled.append(np.concatenate([lanes[i][:end][places], lanes[i][end:]]))
-    return replace(_hold_lanes(plan, filled), buckets=buckets.numbers[ranks])
+    order = plan.order.copy()
+    for start, lane in zip(plan.bounds.tolist(), own_lanes(plan.split, plan.lanes), strict=False):
+        places = fill_steps(aspects[lane], ranks, plan.part, block)
+        order[start : start + len(places)] = lanes[lane][places]
+    return replace(plan, order=order, buckets=buckets.numbers[ranks])
 
 
 def _check_rows(rows: NDArray[np.int64], count: int) -> None:
