@@ -83,7 +83,10 @@ LAYOUTS: dict[str, LayoutKind] = {
         when_detected={"refuse_classes": True},
     ),
     "unified-doc": LayoutKind(
-        unified_doc.open_unified_doc, unified_doc.is_unified_doc, unified_doc.find_unified_doc
+        unified_doc.open_unified_doc,
+        unified_doc.is_unified_doc,
+        unified_doc.find_unified_doc,
+        has_patterns=True,
     ),
     "lmdb": LayoutKind(lmdb.open_lmdb, lmdb.is_lmdb, lmdb.find_lmdb, place_rows),
     "parquet": LayoutKind(
@@ -303,7 +306,7 @@ def _check_finished(path: Path) -> None:
 
     Some of its shards would pass for a small WebDataset.
     """
-    paths = match_files(path) if is_pattern(path) else [path]
+    paths = match_files(path, os.path.exists) if is_pattern(path) else [path]
     for parent in {path if os.path.isdir(path) else path.parent for path in paths}:
         if reason := describe_unfinished(parent):
             raise SourceError(reason)
@@ -328,10 +331,11 @@ def _detect(path: Path) -> tuple[str, Path]:
 
 def _detect_pattern(pattern: Path) -> str:
     """Return the layout of the first file; the opener checks that the others have it too."""
-    name = _detect_file(match_files(pattern)[0])
+    first = match_files(pattern, os.path.exists)[0]
+    name = _detect_folder(list_folder(first))[0] if first.is_dir() else _detect_file(first)
     if name is None or not LAYOUTS[name].has_patterns:
         raise SourceError(
-            f"{pattern}: patterns are for tars, Parquet, Arrow and TFRecord files, and the first file is "
+            f"{pattern}: patterns are for tars, Parquet, Arrow, TFRecord and unified-doc files, and the first file is "
             f"{'not one of them' if name is None else name}; name its layout with --format"
         )
     return name

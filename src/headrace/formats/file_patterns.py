@@ -49,12 +49,17 @@ def is_pattern(path: str | os.PathLike[str]) -> bool:
     return is_one and not os.path.exists(text)
 
 
-def match_files(pattern: str | os.PathLike[str]) -> list[Path]:
-    """Return the files of a pattern, in its order, matches of `*` sorted. Raise SourceError if one is missing."""
+def match_files(
+    pattern: str | os.PathLike[str], belongs: Callable[[str], bool] = os.path.isfile
+) -> list[Path]:
+    """Return the files of a pattern, in its order, matches of `*` sorted. Raise SourceError if one is missing.
+
+    `belongs` says whether a path is one: `os.path.exists` takes folders too.
+    """
     files: list[Path] = []
     for name in expand_braces(os.fspath(pattern)):
         found = _match_below(name) if is_pattern(name) else [name]
-        if not found or not all(map(os.path.isfile, found)):
+        if not found or not all(map(belongs, found)):
             raise SourceError(f"{name}: no such file")
         files += map(Path, found)
     if len(set(files)) < len(files):

@@ -57,12 +57,17 @@ def find_lmdb(folder: FolderContents) -> Path | None:
     """Return the folder itself if it is a database, or the only database in it."""
     if DATA_FILE in folder.files:
         return folder.path
-    names = [n for n in sorted((*folder.files, *folder.folders)) if has_suffix(n, ".lmdb")]
+    names = list_databases(folder)
     if not names:
         return None
     ways = " or ".join(f"the path {folder.path / name}" for name in names)
     check_no_images(folder, names, ways)
     return folder.only(names, "databases")
+
+
+def list_databases(folder: FolderContents) -> list[str]:
+    """Return the names of the databases in a folder, files or folders."""
+    return [n for n in sorted((*folder.files, *folder.folders)) if has_suffix(n, ".lmdb")]
 
 
 @dataclass(frozen=True)
