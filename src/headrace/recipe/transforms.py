@@ -13,7 +13,6 @@ from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.plan import jitter_range
 from headrace.render import Output, Resample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -171,6 +172,7 @@ class Producer:
             columns=tuple(name for name in contents.fields if name in requested.per_box),
             depth16=options.depth16,
             orient=options.orient and contents.pipelines[0].clip is None,
+            wraps="torchvision" in sys.modules,  # a program that uses v2 has imported it
         )
 
     def _forget_ended(self) -> None:

@@ -1,7 +1,7 @@
 """A sample in Python: its images and what follows them, decoded and converted to what transforms expect.
 
 Images are PIL images, or tensors if the core or a step has made tensors of them. Masks, maps, points and boxes are
-torchvision's `tv_tensors` where torchvision is installed, else NumPy arrays; maps are `Mask`s, since v2 has no other
+torchvision's `tv_tensors` if the program uses torchvision, else NumPy arrays; maps are `Mask`s, since v2 has no other
 type that only geometry touches.
 """
 
@@ -10,8 +10,6 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -45,6 +43,7 @@ class SampleSteps:
         columns: The columns of boxes, which go through the steps too.
         depth16: How images with 16 bits per pixel become bytes.
         orient: Whether images are turned upright.
+        wraps: Whether targets are torchvision's `tv_tensors`.
     """
 
     kinds: Mapping[str, Kind]
@@ -52,6 +51,7 @@ class SampleSteps:
     columns: tuple[str, ...] = ()
     depth16: Depth16 = "clip"
     orient: bool = False
+    wraps: bool = False
 
     @property
     def is_alone(self) -> bool:
@@ -106,8 +106,12 @@ class SampleSteps:
                 sample[name] = convert_pixels(pixels[name], pipeline.entry)
             else:
                 size = pixels[self.owners[name]].shape[:2]
-                sample[name] = _wrap(kind, _decode_target(name, kind, values[name]), size)
-        return sample | {name: _as_tensor(values[name]) for name in self.columns}
+                target = _decode_target(name, kind, values[name])
+                sample[name] = _wrap(kind, target, size) if self.wraps else target
+        columns = {name: values[name] for name in self.columns}
+        if self.wraps:
+            columns = {name: _as_tensor(value) for name, value in columns.items()}
+        return sample | columns
 
     def _decode_pixels(self, name: str, kind: Image, value: Any) -> NDArray[np.uint8]:
         if isinstance(value, np.ndarray):
@@ -140,15 +144,8 @@ def _decode_target(name: str, kind: Kind, value: Any) -> Any:
         raise BadImage(f"{name}: it does not decode: {error}") from None
 
 
-@cache
-def _has_torchvision() -> bool:
-    return find_spec("torchvision") is not None
-
-
 def _wrap(kind: Kind, array: NDArray[Any], size: tuple[int, ...]) -> Any:
     """Return a target as torchvision's own type, for an image of this size."""
-    if not _has_torchvision():
-        return array
     import torch
     from torchvision import tv_tensors
 
@@ -162,7 +159,7 @@ def _wrap(kind: Kind, array: NDArray[Any], size: tuple[int, ...]) -> Any:
 
 def _as_tensor(values: Any) -> Any:
     """Return the values per box so that v2 can choose among them."""
-    if not _has_torchvision() or not isinstance(values, np.ndarray):
+    if not isinstance(values, np.ndarray):
         return values
     import torch
 
