@@ -282,9 +282,12 @@ class Renderer:
         prepared, step = begun.prepared, begun.prepared.step
         errors: list[tuple[str, str]] = []
         bad = self.bad_samples.find_lost(step, prepared.lost, errors)
-        values = {name: self._list_encoded(prepared, name) for name in prepared.encoded}
-        for name, results in rendered.items():
-            values[name] = self._take_views(prepared, name, results, bad, errors)
+        values = {
+            name: self._take_views(prepared, name, rendered[name], bad, errors)
+            if name in rendered
+            else self._list_encoded(prepared, name)
+            for name in prepared.encoded
+        }
         values |= self._make_targets(prepared, bad, errors)
         frames, kept = prepared.frames, choose_rows(bad, self.on_error)
         if kept is not None:
