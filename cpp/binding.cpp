@@ -5,6 +5,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "kernels.h"
 #include "labels.h"
 #include "maps.h"
+#include "mix.h"
 #include "png.h"
 #include "read_cached.h"
 #include "render.h"
@@ -294,6 +296,30 @@ void define_render_labels(nb::module_& m) {
         nb::arg("fill"), nb::arg("out"), nb::arg("exact") = false);
 }
 
+// Mixes images float32[B, elements] in rings; see headrace::mix_images. `parts` are (offset, size).
+void mix_images(const Array<float, -1, -1>& images, const std::vector<headrace::MixRing>& rings,
+                const Array<const int64_t, -1, 2>& parts, float keep, float rest, int threads) {
+  static_assert(sizeof(headrace::MixPart) == 2 * sizeof(int64_t));
+  const auto count = int32_t(images.shape(0));
+  const auto size = int64_t(images.shape(1));
+  std::vector<bool> seen(images.shape(0));
+  for (const auto& ring : rings) {
+    require(!ring.empty(), "rings: one is empty");
+    for (const int32_t image : ring) {
+      require(image >= 0 && image < count && !seen[size_t(image)], "rings: each image once");
+      seen[size_t(image)] = true;
+    }
+  }
+  const auto* rows = reinterpret_cast<const headrace::MixPart*>(parts.data());
+  for (size_t i = 0; i < parts.shape(0); ++i)
+    require(rows[i].offset >= 0 && rows[i].size >= 0 && rows[i].offset <= size &&
+                rows[i].size <= size - rows[i].offset,
+            "parts: one lies outside the images");
+  const WithoutGil without_gil;
+  headrace::mix_images(images.data(), images.shape(1), rings, rows, parts.shape(0), keep, rest,
+                       threads);
+}
+
 // Fills `memory` from ranges (offset, size, place) of a file; see headrace::read_cached.
 bool read_cached(int fd, const Array<const int64_t, -1, 3>& ranges,
                  const Array<uint8_t, -1>& memory) {
@@ -538,6 +564,8 @@ NB_MODULE(_core, m) {
     define(m);
   m.def("render_map", &render_map, nb::arg("map"), nb::arg("rows"), nb::arg("columns"),
         nb::arg("factors"), nb::arg("nearest"), nb::arg("fill"), nb::arg("out"));
+  m.def("mix_images", &mix_images, nb::arg("images"), nb::arg("rings"), nb::arg("parts"),
+        nb::arg("keep"), nb::arg("rest"), nb::arg("threads"));
   m.def("read_cached", &read_cached, nb::arg("fd"), nb::arg("ranges"), nb::arg("memory"));
   m.def("decode_jpeg", &decode_jpeg, nb::arg("data"), nb::arg("box") = nb::none(),
         nb::arg("seek") = nb::bytes("", 0));

@@ -30,6 +30,14 @@ def render_map(
     fill: float,
     out: NDArray[np.float32],
 ) -> None: ...
+def mix_images(
+    images: NDArray[np.float32],
+    rings: list[list[int]],
+    parts: NDArray[np.int64],
+    keep: float,
+    rest: float,
+    threads: int,
+) -> None: ...
 def read_cached(fd: int, ranges: NDArray[np.int64], memory: NDArray[np.uint8]) -> bool: ...
 
 # Each returns a status first: 0, or one of the codes in cpp/status.h and then an empty result.

@@ -2,6 +2,7 @@
 
 from headrace.recipe.buckets import Buckets
 from headrace.recipe.clip import Clip
+from headrace.recipe.mixing import CutMix, MixChoice, MixUp
 from headrace.recipe.transforms import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -29,7 +30,10 @@ __all__ = [
     "CenterCrop",
     "Clip",
     "ColorJitter",
+    "CutMix",
     "Lighting",
+    "MixChoice",
+    "MixUp",
     "Normalize",
     "OnArray",
     "Pad",

@@ -33,6 +33,7 @@ from headrace.plan.crops import (
     three_crop_offsets,
 )
 from headrace.plan.epoch import EpochPlan, StepPlan, plan_epoch
+from headrace.plan.mixing import cut_box, draw_beta, draw_mixing_uniforms, find_rings
 from headrace.plan.mixture import draw_mixture
 from headrace.plan.moves import (
     CropMove,
@@ -66,11 +67,15 @@ __all__ = [
     "count_offsets",
     "count_starts_in_time",
     "cover_sizes",
+    "cut_box",
     "cut_runs",
+    "draw_beta",
+    "draw_mixing_uniforms",
     "draw_mixture",
     "draw_seeds",
     "draw_uniforms",
     "draw_weighted",
+    "find_rings",
     "find_runs",
     "find_short",
     "group_files",

@@ -77,6 +77,11 @@ class EpochPlan:
             None if self.buckets is None else int(self.buckets[t]),
         )
 
+    def find_lanes(self, t: int) -> NDArray[np.int64]:
+        """Return the lane, counted from the first one of this rank, that each entry of step `t` comes from."""
+        lanes = np.searchsorted(self.bounds, self._find_places(t), side="right") - 1
+        return np.repeat(lanes if len(lanes) else np.zeros(1, np.int64), self.split.repeat)
+
     @property
     def part(self) -> int:
         """Entries of each lane per step."""

@@ -40,6 +40,7 @@ class Stream(IntEnum):
     VERTICAL_FLIP = 12
     REPEAT = 13
     BUCKETS = 14
+    MIX = 15
 
 
 def philox4x32(

@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.image_header import describe_deep
 from headrace.recipe.core_or_python import Pipeline
+from headrace.recipe.mixing import MixChoice
 from headrace.recipe.torchvision import TENSORS_RESIZED
 from headrace.render.options import Depth16
 from headrace.work.call_task import name_of
@@ -24,6 +25,7 @@ def describe_loader(
     workers: int,
     collate_fn: Any,
     threads: int,
+    mixing: MixChoice | None = None,
 ) -> str:
     """Return the title and a line per step of each view; `decoded` says which fields are decoded."""
     first = pipelines[0]
@@ -38,6 +40,8 @@ def describe_loader(
     if collate_fn is not None:
         why = "it gets the samples after all steps"
         rows.append((f"collate_fn {_name(collate_fn)}", _describe_place("Python", workers, 0), why))
+    for step in mixing.choices if mixing is not None else ():
+        rows.append((_name(step), "core, on finished batches", ""))
     width = max((len(name) for name, _, _ in rows), default=0)
     lines = [
         f"  {name:{width}}  {where}{': ' + why if why else ''}".rstrip()

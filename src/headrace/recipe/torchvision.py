@@ -95,8 +95,8 @@ def read_step(step: object, form: Form) -> Meaning | str:
     """Return what a step does to an image of this form, or why the core cannot run it."""
     if isinstance(step, Transform):
         return step
-    reader = _READERS.get((_find_family(step), type(step).__name__))
-    if reader is not None or _find_container(step) is not None:
+    reader = _READERS.get((find_family(step), type(step).__name__))
+    if reader is not None or find_container(step) is not None:
         change = find_change(step)
         if change:
             return f"{change}, which the core would not do"
@@ -110,7 +110,7 @@ def list_steps(transform: Any) -> list[Any]:
     """
     if transform is None:
         return []
-    inner = _find_container(transform)
+    inner = find_container(transform)
     if inner is not None and find_change(transform):
         return [transform]
     if inner is not None:
@@ -124,11 +124,11 @@ def list_steps(transform: Any) -> list[Any]:
     raise TypeError(f"transform is {transform!r}; give a function, a Compose, or a list")
 
 
-def _find_container(transform: Any) -> Sequence[Any] | None:
+def find_container(transform: Any) -> Sequence[Any] | None:
     """Return the steps in a container; None if it is not a container."""
     if isinstance(transform, (list, tuple)):
         return transform
-    if type(transform).__name__ == "Compose" and _find_family(transform) in ("v1", "v2"):
+    if type(transform).__name__ == "Compose" and find_family(transform) in ("v1", "v2"):
         return list(transform.transforms)
     if type(transform).__name__ == "Sequential" and _module(transform).startswith("torch.nn."):
         return list(transform)
@@ -139,7 +139,8 @@ def _module(step: object) -> str:
     return type(step).__module__
 
 
-def _find_family(step: object) -> str | None:
+def find_family(step: object) -> str | None:
+    """Return which library a step is of: `v1`, `v2` or `preset` of torchvision, or `timm`; None if of no known one."""
     module = _module(step)
     if module == "torchvision.transforms.transforms":
         return "v1"
@@ -197,7 +198,7 @@ def _read_plain_crop(step: Any, form: Form) -> Meaning | str:
     color = _read_color(step, form)
     if isinstance(color, str):
         return color
-    sides = _read_sides(step.padding or 0, v2_crop=_find_family(step) == "v2")
+    sides = _read_sides(step.padding or 0, v2_crop=find_family(step) == "v2")
     if min(sides) < 0:
         return "its padding is negative"
     fill = _read_mask_fill(step)
@@ -205,7 +206,7 @@ def _read_plain_crop(step: Any, form: Form) -> Meaning | str:
 
 
 def _read_center_crop(step: Any, form: Form) -> Meaning | str:
-    return CenterCrop(_pair(step.size), 0 if _find_family(step) == "v2" else None)
+    return CenterCrop(_pair(step.size), 0 if find_family(step) == "v2" else None)
 
 
 def _read_sides(padding: Any, *, v2_crop: bool) -> Sides:
@@ -233,7 +234,7 @@ def _read_color(step: Any, form: Form) -> Level3 | str:
 def _read_mask_fill(step: Any) -> int | None:
     """Return the label that v2 pads masks with. v1 has no masks, and a colour is none."""
     fill = _find_fill(step, "Mask")
-    return int(fill) if _find_family(step) == "v2" and isinstance(fill, (int, float)) else None
+    return int(fill) if find_family(step) == "v2" and isinstance(fill, (int, float)) else None
 
 
 def _find_fill(step: Any, name: str) -> Any:
@@ -293,7 +294,7 @@ def _read_dtype(step: Any, form: Form) -> Meaning | str:
         return Keep()
     if step.dtype != torch.float32 or not getattr(step, "scale", True):
         return "the core makes float32 from 0 to 1: ToDtype(torch.float32, scale=True)"
-    return AsFloats(reciprocal=_find_family(step) == "v2")
+    return AsFloats(reciprocal=find_family(step) == "v2")
 
 
 def _read_dtypes(step: Any, form: Form) -> Meaning | str:

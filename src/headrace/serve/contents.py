@@ -14,11 +14,12 @@ from headrace.read.columns import Columns, PictureColumns
 from headrace.read.table import Table
 from headrace.recipe.clip import IMAGES, Shape
 from headrace.recipe.core_or_python import Pipeline, divide_transform
+from headrace.recipe.mixing import MixChoice, take_mixing
 from headrace.recipe.views import Views, take_views
 from headrace.render import Output
 from headrace.serve.derived_options import find_common_size
 from headrace.serve.loader_options import LoaderOptions
-from headrace.serve.pictures import IMAGE, Picture, find_pictures, list_pictures
+from headrace.serve.pictures import IMAGE, LABEL, Picture, find_pictures, list_pictures
 from headrace.serve.targets import Targets, find_targets
 
 
@@ -40,6 +41,7 @@ class Contents:
         targets: What follows them.
         views: The views, if a sample consists of several.
         as_list: Whether values are lists, since they may differ in size.
+        mixing: How the images of a batch are mixed with each other in the end.
     """
 
     fields: tuple[str, ...]
@@ -48,6 +50,7 @@ class Contents:
     targets: Targets
     views: Views | None = None
     as_list: bool = False
+    mixing: MixChoice | None = None
 
     @property
     def columns(self) -> Columns:
@@ -147,19 +150,22 @@ def find_contents(options: LoaderOptions, table: Table, rows: NDArray[np.int64] 
     """
     columns, fields = table.columns, tuple(options.fields)
     found = find_pictures(columns, fields)
-    views = take_views(options.transform) if found else None
+    transform, mixing = take_mixing(options.transform) if found else (None, None)
+    views = take_views(transform)
     as_list = options.collate == "list"
     pipelines: tuple[Pipeline, ...] = (Pipeline(None),)
     if found:
-        transforms = [options.transform] if views is None else list(views)
+        transforms = [transform] if views is None else list(views)
         pipelines = tuple(_divide(options, transform, found, rows) for transform in transforms)
         _check_views(pipelines, views, as_list)
     any_size = as_list or options.batch_size == 1 or options.buckets is not None
     pictures = list_pictures(columns, fields, pipelines, rows, any_size=any_size)
     threads = options.threads or 0
     targets = find_targets(columns, pictures, fields, threads=threads, as_list=as_list)
-    contents = Contents(fields, pipelines, pictures, targets, views, as_list)
+    contents = Contents(fields, pipelines, pictures, targets, views, as_list, mixing)
     _check(contents, options)
+    if mixing is not None:
+        _check_mixing(contents, options)
     return contents
 
 
@@ -229,6 +235,23 @@ def _check(contents: Contents, options: LoaderOptions) -> None:
         raise ValueError(f"tokenize gets texts, but there are none among {contents.fields!r}")
     if options.buckets is not None:
         _check_buckets(contents)
+
+
+def _check_mixing(contents: Contents, options: LoaderOptions) -> None:
+    """Raise ValueError if batches cannot be mixed."""
+    assert contents.mixing is not None
+    name = type(contents.mixing.choices[0]).__name__
+    if LABEL not in contents.fields:
+        raise ValueError(f"{name} mixes labels too: add {LABEL!r} to fields")
+    if options.collate_fn is not None:
+        raise ValueError(f"{name} mixes the batches of the loader: leave collate_fn out")
+    alone = len(contents.pictures) == 1 and not contents.targets and contents.shape == IMAGES
+    if not alone or contents.views is not None or contents.as_list:
+        raise ValueError(
+            f"{name} mixes batches of one image per sample, without other fields of it"
+        )
+    if contents.outputs[0].dtype != "float32":
+        raise ValueError(f"{name} mixes float32: put Normalize before it")
 
 
 def _check_buckets(contents: Contents) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import Allocate
 from headrace.serve.contents import Contents
+from headrace.serve.mixing import Mixer
 
 
 class Delivery:
@@ -22,12 +23,15 @@ class Delivery:
     keeps_bytes: bool = False
     allocate: Allocate | None = None
 
-    def convert(self, batches: Iterator[Batch], contents: Contents) -> Iterator[Batch]:
+    def convert(
+        self, batches: Iterator[Batch], contents: Contents, mixer: Mixer | None = None
+    ) -> Iterator[Batch]:
         """Return the batches as the training loop receives them.
 
         Args:
             batches: batches as they were rendered.
             contents: what they consist of.
+            mixer: how their images are mixed with each other; with `keeps_bytes`, that has still to be done.
         """
         return batches
 

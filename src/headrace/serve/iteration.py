@@ -69,13 +69,15 @@ class Production:
         workers: Workers | None,
         start: int,
         prefetch: int,
+        finish: Callable[[Batch], Batch] | None = None,
     ) -> None:
+        """Start the threads; `finish` is called on each batch in one of them."""
         self.ready: BoundedQueue[Batch] = BoundedQueue(prefetch)
         self.counters, self.pictures = renderer.counters, renderer.shape.pictures
         self.finished = False
         self._plan, self._renderer, self._first = plan, renderer, start
         self._in_flight, self._ahead = renderer.in_flight, prefetch + renderer.in_flight - FEWEST
-        self._workers, self._owner = workers, os.getpid()
+        self._workers, self._owner, self._last = workers, os.getpid(), finish
         try:
             self._thread = start_thread("headrace-render", self._run)
         except BaseException:
@@ -117,6 +119,8 @@ class Production:
         batches: Iterator[Batch] = rendered
         if self._workers is not None:
             batches = self._workers.run(rendered, self._first)
+        if self._last is not None:
+            batches = map(self._last, batches)
         with closing(rendered):
             last = self._first - 1
             for batch in batches:

@@ -6,17 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.open import open_dataset
+from headrace.plan import EpochPlan
 from headrace.read.dataset import Dataset
 from headrace.recipe.clip import Clip
 from headrace.recipe.core_or_python import take_clip
 from headrace.recipe.explain import describe_loader, log_hints
+from headrace.recipe.mixing import take_mixing
 from headrace.recipe.views import take_views
 from headrace.serve.batch import Batch
 from headrace.serve.contents import find_contents
 from headrace.serve.delivery import Delivery
 from headrace.serve.epochs import Epochs
 from headrace.serve.loader_options import LoaderOptions
-from headrace.serve.pictures import IMAGE
+from headrace.serve.mixing import Mixer
+from headrace.serve.pictures import IMAGE, LABEL
 from headrace.serve.producer import Producer
 from headrace.serve.refuse_masks import check_no_masks
 from headrace.serve.resume import Cursor
@@ -125,11 +128,38 @@ class Loader(LoaderOptions):
         self._delivery = delivery
         rendered = contents.leave_bytes() if delivery.keeps_bytes else contents
         self._producer = Producer(self, rendered, delivery)
+        self._count_classes()  # raises if labels cannot be mixed
+
+    def _count_classes(self) -> int:
+        """Return the number of classes, if labels are mixed."""
+        if self._contents.mixing is None:
+            return 0
+        given = self._contents.mixing.choices[0].num_classes
+        classes = self.dataset.classes
+        if given is None and classes is None:
+            raise ValueError(
+                "the classes have no names to count: give MixUp and CutMix num_classes"
+            )
+        return given if given is not None else len(classes or ())
+
+    def _make_mixer(self, epoch: int, plan: EpochPlan) -> Mixer | None:
+        contents = self._contents
+        if contents.mixing is None:
+            return None
+        return Mixer(
+            mixing=contents.mixing,
+            plan=plan,
+            seed=self.seed,
+            epoch=epoch,
+            classes=self._count_classes(),
+            image_at=contents.image_at[0],
+            label_at=contents.fields.index(LABEL),
+            threads=self._producer.threads,
+        )
 
     def _find_clip(self) -> Clip | None:
-        if IMAGE not in self.fields or take_views(self.transform) is not None:
-            return None
-        return take_clip(self.transform)[0]
+        transform, _ = take_mixing(self.transform) if IMAGE in self.fields else (None, None)
+        return None if take_views(transform) is not None else take_clip(transform)[0]
 
     def _open_dataset(self) -> Dataset | Mixture:
         if isinstance(self.source, (Dataset, Mixture)):
@@ -160,6 +190,7 @@ class Loader(LoaderOptions):
             self.num_workers,
             self.collate_fn,
             self._producer.threads,
+            self._contents.mixing,
         )
         return text + self._delivery.describe(self._contents)
 
@@ -267,9 +298,11 @@ class Loader(LoaderOptions):
         """
         epochs, begin = self._cursor.begin()
         plan = epochs.plan(begin)
-        batches = self._producer.produce(self, epochs, begin.epoch, plan, begin.step)
+        mixer = self._make_mixer(begin.epoch, plan)
+        here = None if self._delivery.keeps_bytes else mixer
+        batches = self._producer.produce(self, epochs, begin.epoch, plan, begin.step, here)
         try:
-            for batch in self._delivery.convert(batches, self._contents):
+            for batch in self._delivery.convert(batches, self._contents, mixer):
                 self._cursor.advance(begin._replace(step=batch.step + 1), len(plan))
                 yield self._unwrap(batch)
                 del batch

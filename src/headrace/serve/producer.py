@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 
 from headrace.kinds import Kind
@@ -19,6 +19,7 @@ from headrace.serve.delivery import Delivery
 from headrace.serve.epochs import Epochs
 from headrace.serve.iteration import Production, iterate
 from headrace.serve.loader_options import LoaderOptions
+from headrace.serve.mixing import Mixer
 from headrace.serve.pictures import LABEL, Picture
 from headrace.serve.python_batch import PythonSteps
 from headrace.serve.python_sample import SampleSteps
@@ -47,22 +48,31 @@ class Producer:
         self._running: list[Production] = []
 
     def produce(
-        self, options: LoaderOptions, epochs: Epochs, epoch: int, plan: EpochPlan, first: int
+        self,
+        options: LoaderOptions,
+        epochs: Epochs,
+        epoch: int,
+        plan: EpochPlan,
+        first: int,
+        mixer: Mixer | None = None,
     ) -> Generator[Batch, None, None]:
         """Return the batches of an epoch from step `first` on. Nothing is started before the first `next`."""
         renderer, prefetch = self.make_renderer(options, epochs, epoch, plan), options.prefetch
         part = self._make_python_part(options, renderer) if self._in_python else None
+
+        is_inline = part is not None and not self.num_workers
 
         def start() -> Production:
             workers = None
             if part is not None and self.num_workers:
                 workers = Workers(part, self.num_workers, options.start_method, prefetch)
             self._forget_ended()
-            production = Production(plan, renderer, workers, first, prefetch)
+            ahead = None if is_inline else mixer
+            production = Production(plan, renderer, workers, first, prefetch, ahead)
             self._running.append(production)
             return production
 
-        return iterate(start, None if part is None or self.num_workers else part.run_inline)
+        return iterate(start, _join(part.run_inline, mixer) if part and is_inline else None)
 
     def end(self, batches: Generator[Batch, None, None]) -> None:
         """Stop the threads and processes that produce these batches, whatever interrupts come."""
@@ -178,3 +188,8 @@ class Producer:
     def _forget_ended(self) -> None:
         """An iteration that has ended may still hold an error, whose frames hold batches."""
         self._running = [production for production in self._running if production.is_alive()]
+
+
+def _join(first: Callable[[Batch], Batch], second: Mixer | None) -> Callable[[Batch], Batch]:
+    """Return a function that does one after the other."""
+    return first if second is None else lambda batch: second(first(batch))

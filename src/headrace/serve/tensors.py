@@ -14,6 +14,7 @@ from headrace.serve.batch import Batch, map_nested
 from headrace.serve.contents import Contents
 from headrace.serve.delivery import Delivery
 from headrace.serve.device import make_normalizer, map_tensors, prefetch_batches
+from headrace.serve.mixing import Mixer, mix_tensors
 
 
 class TensorDelivery(Delivery):
@@ -26,13 +27,22 @@ class TensorDelivery(Delivery):
         self.keeps_bytes = device.type != "cpu"
         self.allocate = allocate_pinned if device.type == "cuda" else None
 
-    def convert(self, batches: Iterator[Batch], contents: Contents) -> Iterator[Batch]:
+    def convert(
+        self, batches: Iterator[Batch], contents: Contents, mixer: Mixer | None = None
+    ) -> Iterator[Batch]:
         """Return batches of tensors; on a device, they are copied one ahead and normalised there."""
+        if mixer is not None and self.keeps_bytes:
+            batches = map(partial(_mix_labels, mixer), batches)
         if self._converts:
             batches = map(partial(to_tensors, contents=contents), batches)
         if not self.keeps_bytes:
             return batches
-        return prefetch_batches(batches, self._device, partial(normalize_images, contents=contents))
+
+        def finish(batch: Batch) -> Batch:
+            normalized = normalize_images(batch, contents)
+            return normalized if mixer is None else mix_tensors(mixer, normalized)
+
+        return prefetch_batches(batches, self._device, finish)
 
     def describe(self, contents: Contents) -> str:
         """Return a line for `print(loader)` if batches go to a device."""
@@ -71,6 +81,12 @@ def to_tensors(batch: Batch, contents: Contents) -> Batch:
         for place, value in enumerate(batch)
     )
     return batch.replace(tuple(values))
+
+
+def _mix_labels(mixer: Mixer, batch: Batch) -> Batch:
+    """Return a batch with soft labels, before it is copied to where its images are mixed."""
+    height, width = batch[mixer.image_at].shape[1:3]
+    return mixer.mix_labels(batch, (height, width))
 
 
 def normalize_images(batch: Batch, contents: Contents) -> Batch:
