@@ -12,7 +12,7 @@ from PIL import Image
 
 from formats.making import write_tar
 from headrace import open_dataset
-from images import damaged_tiff, encode
+from images import damaged_tiff
 from trees import write_images
 
 LAYOUTS = {
@@ -66,15 +66,6 @@ def test_a_damaged_image_or_array_has_its_place_on_the_sheet(tmp_path: Path) -> 
     tar = write_tar(tmp_path / "a.tar", {"0.tif": damaged_tiff(16, 16), "1.npy": b""})
     result = headrace("show", tar, "--out", tmp_path / "a.png")
     assert result.returncode == 0, result.stderr
-
-
-def test_the_sheet_shows_the_image_and_not_the_mask(tmp_path: Path) -> None:
-    mask = encode(16, 16, seed=1, format="PNG", mode="1")
-    members = {"0.annotation.png": mask, "0.image.jpg": encode(16, 16, seed=1)}
-    for number, some in enumerate((["0.image.jpg"], list(members))):
-        tar = write_tar(tmp_path / "a.tar", {name: members[name] for name in some})
-        assert headrace("show", tar, "--out", tmp_path / f"{number}.png").returncode == 0
-    assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
 
 
 def test_a_sheet_that_would_not_fit_into_memory_is_rejected(shared: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import struct
 import tarfile
 from collections.abc import Callable
@@ -32,6 +33,8 @@ from headrace.formats.detect import LAYOUTS, detect
 from headrace.store.tar import padded
 from trees import make_folder
 
+BY_PATH = sorted(LAYOUTS.keys() - {"coco"})
+"""Layouts that need no more than a path."""
 GIANT = 1 << 40
 """Bytes of a file that lies on no disk: almost all of it is a hole."""
 
@@ -181,7 +184,7 @@ def replace_by_pipe(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("format", sorted(LAYOUTS))
+@pytest.mark.parametrize("format", BY_PATH)
 def test_a_pipe_is_not_a_source_in_any_layout(tmp_path: Path, format: str) -> None:
     pipe = tmp_path / "list.csv"
     os.mkfifo(pipe)
@@ -191,6 +194,13 @@ def test_a_pipe_is_not_a_source_in_any_layout(tmp_path: Path, format: str) -> No
         open_source(tmp_path, listing=pipe, format="frames" if format == "frames" else "listing")
     with pytest.raises(SourceError):
         open_source(tmp_path, listing=pipe)
+
+
+def test_annotations_are_neither_a_pipe_nor_a_path_that_is_too_long(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "instances.json")
+    for annotations in (tmp_path / "instances.json", tmp_path / ("x" * 300)):
+        with pytest.raises(SourceError, match=re.escape(annotations.name)):
+            open_source(make_folder(tmp_path / "photos"), annotations=annotations)
 
 
 @pytest.mark.parametrize("name", ["meta_0.gmeta", "data_0.gulp", "label2idx.json"])
@@ -260,7 +270,7 @@ def test_a_disk_that_fails_while_opening_is_an_error_with_the_path(
             index_dataset(path, format=layout, out=tmp_path / "out")
 
 
-@pytest.mark.parametrize("format", [None, *sorted(LAYOUTS)])
+@pytest.mark.parametrize("format", [None, *BY_PATH])
 def test_a_path_that_is_too_long_is_an_error_with_the_path(
     tmp_path: Path, format: str | None
 ) -> None:

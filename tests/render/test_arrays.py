@@ -150,6 +150,8 @@ def test_an_array_is_rendered_as_the_image_that_it_is(name: str, orientation: in
     turned, sums = np.array([orientation], np.uint8), np.array([_core.crc32c(data)], np.uint32)
     jobs = Jobs([data], views[0].draws, None, sums, np.array([[30, 41]]), turned)
     results = RenderRequest(jobs, views[0].target, views[1:]).render_all()
+    batch, _ = render_batch([data], [(0, 0, 41, 30)], (30, 41), channels=channels)
+    assert np.array_equal(batch[0], expected)
     upright = np.rot90(expected, -1) if orientation == 6 else expected
     for box, (out, status) in zip(boxes, results, strict=True):
         assert status.tolist() == [Status.OK]

@@ -1,10 +1,14 @@
-"""`headrace show`: a contact sheet of samples; a video is a strip of its frames."""
+"""`headrace show`: a contact sheet of samples, with masks, boxes and points over their images.
+
+A video is a strip of its frames.
+"""
 
 from __future__ import annotations
 
 import io
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +16,7 @@ import numpy as np
 import typer
 from PIL import Image, ImageDraw
 
+from headrace.cli.draw_targets import choose_pictures, draw_targets
 from headrace.cli.open_path import SourceView, open_samples
 from headrace.cli.source_options import (
     Annotations,
@@ -22,15 +27,19 @@ from headrace.cli.source_options import (
 )
 from headrace.cli.terminal import AsJson, print_json
 from headrace.errors import SourceError
+from headrace.formats.source import state_kinds
 from headrace.formats.video_files import VideoFiles
 from headrace.image_header import blame_image
+from headrace.pack.describe_images import describe_sample
 from headrace.read.dataset import Dataset
-from headrace.sample import Sample, is_video_field, picture_fields
+from headrace.sample import Sample, is_array_field, is_video_field, picture_fields
 from headrace.store.durable import write_durable
+from headrace.store.field_kinds import FoundKinds
 
 _CAPTION = 14
 _MOST_PIXELS = 100_000_000
 _STRIP = 8  # frames of a video
+_TRIED = 8
 
 
 def show(
@@ -48,7 +57,7 @@ def show(
     annotations: Annotations = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a contact sheet of samples with their labels."""
+    """Write a contact sheet of samples with their labels, masks, boxes and points."""
     _check_free(out, force)
     dataset = open_samples(
         path,
@@ -80,7 +89,7 @@ def _check_free(out: Path, force: bool) -> None:
 
 def draw_sheet(dataset: Dataset | SourceView, rows: list[int], size: int) -> Image.Image:
     """Return the images, or strips of frames, in a grid with captions; a text replaces what cannot be decoded."""
-    wide = size * (_STRIP if _has_videos(dataset) else 1)
+    wide = size * _count_cells(dataset, rows)
     across = max(1, math.ceil(math.sqrt(len(rows) * 4 / 3 * size / wide)))
     down = math.ceil(len(rows) / across)
     if across * wide * down * (size + _CAPTION) > _MOST_PIXELS:
@@ -101,6 +110,27 @@ def draw_sheet(dataset: Dataset | SourceView, rows: list[int], size: int) -> Ima
     return sheet
 
 
+def _count_cells(dataset: Dataset | SourceView, rows: list[int]) -> int:
+    """Return how many pictures a sample has side by side, by the first one that can be read."""
+    if _has_videos(dataset):
+        return _STRIP
+    for row in rows[:_TRIED]:
+        try:
+            sample = dataset[row]
+            return max(1, len(choose_pictures(sample, _find_kinds(dataset, sample))))
+        except SourceError:
+            continue
+    return 1
+
+
+def _find_kinds(dataset: Dataset | SourceView, sample: Sample) -> FoundKinds:
+    """Return the kinds of the fields of a dataset, or of a sample of a source."""
+    if isinstance(dataset, Dataset):
+        return dataset.manifest.field_kinds
+    found = describe_sample(sample, keep_damaged=True).field_kinds
+    return {**found, **state_kinds(dataset.source)}
+
+
 def _has_videos(dataset: Dataset | SourceView) -> bool:
     """Return whether the samples are videos, of a source by the first one that can be read."""
     if isinstance(dataset, Dataset):
@@ -119,33 +149,65 @@ def _draw_row(dataset: Dataset | SourceView, row: int, size: int) -> tuple[Sampl
     except SourceError:
         name = dataset.source.names[row] if isinstance(dataset, SourceView) else str(row)
         return Sample(name, {}), _draw_blank("unreadable", size)
-    return sample, _draw_sample(sample, size)
+    return sample, _draw_sample(dataset, sample, size)
 
 
-def _draw_sample(sample: Sample, size: int) -> Image.Image:
-    """Return the image of a sample, a strip of frames of its video, or its array of pixels."""
+def _draw_sample(dataset: Dataset | SourceView, sample: Sample, size: int) -> Image.Image:
+    """Return the images of a sample side by side, a strip of frames of its video, or its array of pixels."""
     try:
         with blame_image("damaged"):
             if video := next((name for name in sample if name in sample.frames), None):
                 return _draw_strip(sample.split_frames(video), size)
-            picture = _find_picture(sample)
+            found = _find_kinds(dataset, sample)
+            names = choose_pictures(sample, found)
+            classes = dataset.classes
+            pictures = [_draw_picture(sample, n, found, classes, size) for n in names]
+            if not pictures and (picture := _find_picture(sample)) is not None:
+                picture.thumbnail((size - 4, size - 4))
+                pictures = [picture]
     except SourceError:
         return _draw_blank("damaged", size)
-    if picture is None:
+    if not pictures:
         return _draw_blank("no image", size)
+    return pictures[0] if len(pictures) == 1 else _join_pictures(pictures, size)
+
+
+def _draw_picture(
+    sample: Sample, name: str, found: FoundKinds, classes: Sequence[str] | None, size: int
+) -> Image.Image:
+    """Return an image of a sample with its targets over it."""
+    picture = _decode_picture(sample, name)
+    whole = picture.size
     picture.thumbnail((size - 4, size - 4))
-    return picture
+    return draw_targets(picture, name, whole, sample, found, classes)
+
+
+def _decode_picture(sample: Sample, name: str) -> Image.Image:
+    if is_array_field(name):
+        picture = _draw_array(np.load(io.BytesIO(sample[name]), allow_pickle=False))
+        assert picture is not None, "an array is an image by its type and shape"
+        return picture
+    with Image.open(io.BytesIO(sample[name])) as image:
+        return image.convert("RGB")
 
 
 def _draw_strip(frames: list[bytes], size: int) -> Image.Image:
     """Return some frames side by side, evenly spaced from the first to the last."""
     count = min(_STRIP, len(frames))
     rows = [k * (len(frames) - 1) // max(1, count - 1) for k in range(count)]
-    strip = Image.new("RGB", (count * size, size - 4), "white")
-    for place, row in enumerate(rows):
+    pictures = []
+    for row in rows:
         with Image.open(io.BytesIO(frames[row])) as image:
             picture = image.convert("RGB")
         picture.thumbnail((size - 4, size - 4))
+        pictures.append(picture)
+    return _join_pictures(pictures, size)
+
+
+def _join_pictures(pictures: Sequence[Image.Image], size: int) -> Image.Image:
+    """Return pictures side by side, each in the middle of its cell."""
+    strip = Image.new("RGB", (len(pictures) * size, size - 4), "white")
+    for place, picture in enumerate(pictures):
         left = place * size + (size - picture.width) // 2
         strip.paste(picture, (left, (strip.height - picture.height) // 2))
     return strip

@@ -52,7 +52,7 @@ def find_axes(draws: Draws, row: int, size: tuple[int, int]) -> Axes:
     """Return the geometry of one result of this size (height, width). Raise DecodeError if its box is empty."""
     left, top, width, height = draws.boxes[row].tolist()
     if width < 1 or height < 1:
-        raise DecodeError("the mask is too small, or too long and thin, for this transform")
+        raise DecodeError("its image is too small, or too long and thin, for this transform")
     (full_height, full_width), (x, y) = size, (0, 0)
     if (view := draws.viewport) is not None:
         (full_height, full_width), (x, y) = view.sizes[row].tolist(), view.offsets[row].tolist()

@@ -70,6 +70,8 @@ class Foreign:
             return Decoded(Status.CORRUPT)
         if not self._has_size(pixels.shape):
             return Decoded(Status.OTHER_SIZE)
+        if self.channels == "rgb" and pixels.shape[2] == 3 and pixels.flags.c_contiguous:
+            return Decoded(Status.OK, pixels)  # as they lie there
         height, width = pixels.shape[:2]
         part = self._find_part(height, width) or (0, 0, width, height)
         left, top, width, height = part

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headrace.render.arena import Arena, Data
 from headrace.render.draws import Color, Draws, Viewport
-from headrace.render.options import BYTES, Depth16, Output, Resample
+from headrace.render.options import BYTES, Channels, Depth16, Output, Resample
 from headrace.render.request import Jobs, RenderRequest, Target
 
 
@@ -31,6 +31,7 @@ def render_batch(
     fill: tuple[int, int, int] = (0, 0, 0),
     out: NDArray[Any] | None = None,
     threads: int | None = None,
+    channels: Channels = "bgr",
 ) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Decode, crop, resize and flip every image into its slot of one array.
 
@@ -41,7 +42,8 @@ def render_batch(
     released. The result does not depend on the number of threads.
 
     Args:
-        images: Encoded bytes or decoded uint8[H, W, 3], a buffer per sample; or an `Arena` of encoded bytes.
+        images: Encoded bytes or decoded uint8[H, W, 3], a buffer per sample; or an `Arena` of encoded bytes. These
+            may be .npy files with uint8[H, W], or with 1, 3 or 4 channels.
         boxes: int[B, 4] as (left, top, width, height), each inside its picture.
         size: (height, width) of all results.
         viewport: The part of each resized picture that is rendered. Default: all of it.
@@ -58,6 +60,7 @@ def render_batch(
         fill: The colour (red, green, blue) outside of a picture that its viewport leaves.
         out: The array to write to, C-contiguous, of the shape and dtype of `output`. Default: a new one.
         threads: The most threads to use, the calling one included. Default: all CPUs of the process.
+        channels: Order of the channels of .npy files, `bgr` as OpenCV has it, or `rgb`. Results are RGB.
 
     Returns:
         `out`, and int32[B] with a code per sample: 0, or a `Status` that says why its slot is zero.
@@ -73,5 +76,5 @@ def render_batch(
         None if vertical_flips is None else np.asarray(vertical_flips),
     )
     sums = None if checksums is None else np.asarray(checksums)
-    target = Target(size, output, resample, depth16, fill, out, threads)
+    target = Target(size, output, resample, depth16, fill, out, threads, channels)
     return RenderRequest(Jobs(images, draws, seeks, sums), target).render()

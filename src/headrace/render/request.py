@@ -45,7 +45,8 @@ class Jobs:
     """What to render: bytes and draws, a row per job. Jobs on the same bytes stand next to each other.
 
     Args:
-        images: Encoded bytes or decoded uint8[H, W, 3], a buffer per job; or an `Arena` of encoded bytes.
+        images: Encoded bytes or decoded uint8[H, W, 3], a buffer per job; or an `Arena` of encoded bytes. These may be
+            .npy files with uint8[H, W], or with 1, 3 or 4 channels.
         draws: The geometry and the colours of each job.
         seeks: Tables of `build_seek`, which may be empty. They change the speed, never the result.
         checksums: uint32[B], the CRC-32C of each encoded image. Default: not checked.

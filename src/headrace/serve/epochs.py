@@ -90,7 +90,8 @@ class Epochs:
     def layout(self) -> Layout:
         """The runs that samples are read in."""
         shuffle = self.shuffle
-        anywhere = shuffle is not None and shuffle.is_global(len(self.sampling))
+        entries = self.split.count_distinct(len(self.sampling))
+        anywhere = shuffle is not None and shuffle.is_global(entries)
         if anywhere not in self._layouts:
             columns = self.table.columns
             run_bytes = 1
@@ -108,7 +109,8 @@ class Epochs:
         """Return the plan of the epoch that begins or resumes at a position. The last one is kept."""
         epoch, split = begin.epoch, self.split_at(begin)
         if self._kept is None or self._kept[:2] != (epoch, split):
-            rows = self.sampling.rows(epoch, self.layout.runs)
+            # With repeats, several epochs share the rows of one draw.
+            rows = self.sampling.rows(epoch // split.repeat, self.layout.runs)
             plan = plan_epoch(
                 self.layout.runs,
                 split,

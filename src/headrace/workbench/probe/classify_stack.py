@@ -36,6 +36,7 @@ _CORE_DOES = frozenset(
         "RandomResizedCropAndInterpolation",
         "RandomVerticalFlip",
         "Resize",
+        "SanitizeBoundingBoxes",
         "ToDtype",
         "ToImage",
         "ToTensor",
