@@ -68,6 +68,18 @@ def test_a_damaged_image_or_array_has_its_place_on_the_sheet(tmp_path: Path) -> 
     assert result.returncode == 0, result.stderr
 
 
+def test_info_shows_the_kinds_of_fields(shared: Path, tmp_path: Path) -> None:
+    path = shared / "fixtures/webdataset-dense"
+    kinds = {"jpg": {"kind": "image"}, "mask.png": {"kind": "mask"}, "npy": {"kind": "points"}}
+    assert headrace("index", path, "--out", tmp_path / "index").returncode == 0
+    for place in (path, tmp_path / "index"):
+        assert json.loads(headrace("info", place, "--json").stdout)["field_kinds"] == kinds
+        lines = [line.split() for line in headrace("info", place).stdout.splitlines()]
+        assert ["fields", "jpg", "image"] in lines and ["mask.png", "mask"] in lines
+    docs = headrace("info", shared / "fixtures/unified-doc").stdout
+    assert "d1.label.npy  points of d1" in docs
+
+
 def test_a_sheet_that_would_not_fit_into_memory_is_rejected(shared: Path, tmp_path: Path) -> None:
     path = shared / "fixtures/efficient-pytorch"
     result = headrace("show", path, "--out", tmp_path / "a.png", "--size", 100_000, "--count", 2)

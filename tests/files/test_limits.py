@@ -198,9 +198,9 @@ def test_a_pipe_is_not_a_source_in_any_layout(tmp_path: Path, format: str) -> No
 
 def test_annotations_are_neither_a_pipe_nor_a_path_that_is_too_long(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "instances.json")
-    for annotations in (tmp_path / "instances.json", tmp_path / ("x" * 300)):
-        with pytest.raises(SourceError, match=re.escape(annotations.name)):
-            open_source(make_folder(tmp_path / "photos"), annotations=annotations)
+    for path in (tmp_path / "instances.json", tmp_path / ("x" * 300)):
+        with pytest.raises(SourceError, match=re.escape(path.name)):
+            open_source(make_folder(tmp_path / "photos"), annotations=path)
 
 
 @pytest.mark.parametrize("name", ["meta_0.gmeta", "data_0.gulp", "label2idx.json"])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -238,3 +239,25 @@ def test_an_index_with_an_impossible_orientation(packed: Path, orientation: int)
     edit_index(packed, "jpg.orientation", orientation)
     with pytest.raises(CorruptError, match="jpg has an orientation that is not from 1 to 8"):
         headrace.open_dataset(packed).read_index()
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [None, [], {"jpg": None}, {"jpg": {"kind": "sound"}}, {"jpg": {"kind": "mask", "of": []}}],
+)
+def test_a_manifest_with_impossible_kinds_of_fields(packed: Path, kinds: Any) -> None:
+    edit_manifest(packed, lambda m: m.update(field_kinds=kinds))
+    with pytest.raises(CorruptError, match=r"headrace\.json: (field_kinds|the kind of 'jpg')"):
+        headrace.open_dataset(packed)
+
+
+def test_a_column_of_an_array_that_is_missing_from_an_index(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    headrace.Flow.of([{"x": np.zeros((2, 3), np.uint8)}]).save(out)
+    with pa.OSFile(str(out / "shard-000000.arrow")) as file:
+        table = pa.ipc.open_file(file).read_all()
+
+    (name,) = (name for name in table.column_names if name.endswith("npy.kind"))
+    forge_index(out, table.drop_columns([name]))
+    with pytest.raises(CorruptError, match=rf"no column {name} of type dictionary"):
+        read_all(out)

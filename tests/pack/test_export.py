@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from formats.making import photos, write_gulp
+from formats.making_pairs import VOC, write_voc
 from headrace import (
     MissingExtraError,
     PackError,
@@ -450,3 +451,14 @@ def test_a_class_with_a_line_break_cannot_add_lines_to_a_listing_of_videos(tmp_p
     video = Sample("v", {"mjpg": image}, 0, frames={"mjpg": [len(image)]})
     with pytest.raises(PackError, match="a line break"):
         export_samples([video], tmp_path / "out", to="folder", classes=["cat\n../evil;dog"])
+
+
+def test_photos_whose_boxes_have_classes_are_exported_without_folders_of_classes(
+    tmp_path: Path,
+) -> None:
+    root = write_voc(tmp_path / "voc", VOC)
+    pack_dataset(root, tmp_path / "packed")
+    dataset = open_dataset(tmp_path / "packed")
+    export_samples(dataset, tmp_path / "out", to="folder", classes=dataset.classes)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {f"{stem}.{suffix}" for stem in VOC for suffix in ("jpg", "json", "xml")}

@@ -274,6 +274,22 @@ def test_an_error_names_the_key_and_the_frame(tmp_path: Path) -> None:
     assert load(path, Clip(3, at="start"), CenterCrop(8)).__iter__().__next__()[0].shape[1] == 3
 
 
+@both
+def test_other_fields_stay_with_their_clips_where_one_is_left_out(
+    tmp_path: Path, clip: Clip
+) -> None:
+    samples = [
+        replace(s, fields={**s.fields, "z.txt": s.key.encode()})
+        for s in (make_video(i, length, SIZE) for i, length in enumerate(LENGTHS))
+    ]
+    path = save_videos(tmp_path / "packed", samples)
+    for frame in range(LENGTHS[1]):
+        damage(path, samples[1], frame)
+    loader = load(path, clip, CenterCrop(8), on_error="skip", fields=("image", "key", "z.txt"))
+    for _, keys, texts in loader:
+        assert keys == texts and samples[1].key not in keys
+
+
 @pytest.mark.parametrize("format", ["JPEG", "PNG"])
 def test_a_frame_of_another_size_is_a_bad_frame(tmp_path: Path, format: str) -> None:
     pictures = [encode(*SIZE, seed=k) for k in range(3)]

@@ -367,6 +367,57 @@ def test_per_box_columns_need_their_boxes_to_be_sanitized(bccd: Path) -> None:
         headrace.Loader(bccd, 4, fields=("image", "labels"), transform=steps)
 
 
+def test_keypoints_of_coco_stay_with_their_boxes(tmp_path: Path, torchvision: ModuleType) -> None:
+    """Keypoints belong to a box, and move as points."""
+    folder, random = tmp_path / "photos", np.random.default_rng(1)
+    folder.mkdir()
+    images, annotations = [], []
+    for number in range(12):
+        Image.new("RGB", (90, 60)).save(folder / f"{number}.png")
+        images.append({"id": number, "file_name": f"{number}.png", "width": 90, "height": 60})
+        for _ in range(number % 4):
+            x, y = random.integers(0, 50, 2).tolist()
+            spots = random.integers(0, 60, (3, 2)).tolist()
+            annotations.append(
+                {
+                    "id": len(annotations),
+                    "image_id": number,
+                    "category_id": 1,
+                    "bbox": [x, y, 9, 9],
+                    "area": 81,
+                    "iscrowd": 0,
+                    "keypoints": [v for spot in spots for v in (*spot, 2)],
+                    "num_keypoints": 3,
+                }
+            )
+    content = {"images": images, "annotations": annotations}
+    content["categories"] = [{"id": 1, "name": "person"}]
+    (tmp_path / "people.json").write_text(json.dumps(content))
+    headrace.pack_dataset(folder, tmp_path / "packed", annotations=tmp_path / "people.json")
+    fields = ("image", "boxes", "keypoints", "labels")
+    steps: list[Any] = [RandomResizedCrop((40, 40), scale=(0.1, 0.3)), RandomHorizontalFlip()]
+    options: dict[str, Any] = {"shuffle": True, "fields": fields}
+    plain = headrace.Loader(tmp_path / "packed", 4, transform=steps, **options)
+    clean = headrace.Loader(tmp_path / "packed", 4, transform=[*steps, Sanitize()], **options)
+    dataset, tv = headrace.open_dataset(tmp_path / "packed"), torchvision.tv_tensors
+    recipe, kept = plain._contents.pictures[0].recipes[0], 0
+    for batch, cleaned in zip(plain, clean, strict=True):
+        for place, row in enumerate(batch.rows.tolist()):
+            draws = recipe.draw(
+                Randomness(0, 0, batch.draws[place : place + 1]), np.array([60]), np.array([90])
+            )
+            stored = np.array(dataset[row].columns["keypoints"], np.float32).reshape(-1, 3, 2)
+            points = tv.KeyPoints(torch.from_numpy(stored), canvas_size=(60, 90))
+            expected = np.asarray(Replay(torchvision, steps, draws, (40, 40))(points))
+            np.testing.assert_array_equal(batch[2][place].reshape(-1, 3, 2), expected)
+            boxes = batch[1][place]
+            large = ((boxes[:, 2:] - boxes[:, :2]) >= 1).all(axis=1)
+            np.testing.assert_array_equal(cleaned[2][place], batch[2][place][large])
+            assert len(cleaned[3][place]) == large.sum()
+            kept += int(large.sum())
+    assert 0 < kept < len(annotations)
+
+
 @pytest.mark.parametrize(
     ("format", "box"),
     [("xyxy", [10, 20, 40, 60]), ("xywh", [10, 20, 30, 40]), ("cxcywh", [25, 40, 30, 40])],

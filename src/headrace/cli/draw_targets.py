@@ -159,8 +159,9 @@ def _draw_boxes(
     pen: ImageDraw.ImageDraw, boxes: NDArray[np.float64], labels: Sequence[tuple[int, str]]
 ) -> None:
     """Draw the outlines of boxes, with their names in those that have the room."""
-    for box, (number, text) in zip(np.nan_to_num(boxes).round().tolist(), labels, strict=True):
-        left, top, right, bottom = min(box[0], box[2]), min(box[1], box[3]), max(box[0], box[2]), max(box[1], box[3])  # fmt: skip
+    corners = np.sort(np.nan_to_num(boxes).reshape(-1, 2, 2), axis=1).reshape(-1, 4)
+    for box, (number, text) in zip(corners.round().tolist(), labels, strict=True):
+        left, top, right, bottom = box
         colour = _COLOURS[number % len(_COLOURS)]
         pen.rectangle((left, top, right, bottom), outline=colour)
         text = text.encode("latin-1", "replace").decode("latin-1")

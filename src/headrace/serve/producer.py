@@ -169,7 +169,7 @@ class Producer:
         return SampleSteps(
             kinds=kinds,
             owners=owners,
-            columns=tuple(name for name in contents.fields if name in requested.per_box),
+            columns=tuple(n for n in contents.fields if n in requested.per_box and n not in kinds),
             depth16=options.depth16,
             orient=options.orient and contents.pipelines[0].clip is None,
             wraps="torchvision" in sys.modules,  # a program that uses v2 has imported it

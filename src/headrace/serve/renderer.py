@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace._core import crc32c
-from headrace.kinds import Text
 from headrace.plan import StepPlan
-from headrace.read.columns import ABSENT, NO_LABEL
 from headrace.read.reading import Reading
 from headrace.read.run_layout import Layout, Run
 from headrace.read.table import Table
 from headrace.recipe.clip import IMAGES, Shape
 from headrace.recipe.randomness import Randomness
-from headrace.render import Arena, Crew, Draws, Jobs, Rendering, RenderRequest
+from headrace.render import Arena, Jobs
 from headrace.render.options import Depth16
-from headrace.render.request import Target, View
 from headrace.serve.bad_samples import BadSamples, OnError, choose_rows, take_rows
 from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import LoaderMemory
 from headrace.serve.clip_draws import ClipDraws
-from headrace.serve.pictures import LABEL, Drawn, Picture
+from headrace.serve.column_reader import ColumnReader
+from headrace.serve.image_renderer import ImageRenderer, Rendered
+from headrace.serve.pictures import Drawn, Picture
 from headrace.serve.stats import Counters
 from headrace.serve.step_bytes import StepBytes
 from headrace.serve.steps_in_flight import FEWEST
@@ -66,13 +65,6 @@ class Prepared:
     encoded: Mapping[str, Encoded] = field(default_factory=dict)
     targets: Mapping[str, Arena] = field(default_factory=dict)
     frames: NDArray[np.int64] | None = None
-
-
-class Rendered(NamedTuple):
-    """An image that is being rendered, and the memory [V, B, ...] of all views if they are stacked."""
-
-    renderings: Sequence[Rendering]
-    stacked: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,65 +251,24 @@ class Renderer:
         return BadSamples(self.layout, self.table, self.on_error)
 
     @cached_property
-    def _crew(self) -> Crew:
-        return Crew(self.threads)
+    def _images(self) -> ImageRenderer:
+        return ImageRenderer(self.memory, self.threads, self.depth16, self.stack, self.as_list)
+
+    @cached_property
+    def _columns(self) -> ColumnReader:
+        return ColumnReader(self.layout.columns, self.table, self.filler_label)
 
     def begin(self, prepared: Prepared) -> Begun:
         """Begin to render a step. An error is raised when the step is finished, after the steps before it."""
         try:
             images = {
-                name: self._begin_picture(encoded, encoded.jobs, prepared.drawn[name])
+                name: self._images.begin(encoded.picture, encoded.jobs, prepared.drawn[name])
                 for name, encoded in prepared.encoded.items()
                 if encoded.jobs is not None
             }
         except Exception as error:  # noqa: BLE001 - see above
             return Begun(prepared, error=error)
         return Begun(prepared, images)
-
-    def _begin_picture(self, encoded: Encoded, jobs: Jobs, drawn: Sequence[Draws]) -> Rendered:
-        picture = encoded.picture
-        if not self.as_list:
-            return self._begin_jobs(picture, jobs, drawn)
-        parts: list[Rendering] = []
-        for i in range(len(jobs)):
-            draws = [part.take(slice(i, i + 1)) for part in drawn]
-            parts += self._begin_jobs(picture, _take_job(jobs, i, draws[0]), draws).renderings
-        return Rendered(parts)
-
-    def _begin_jobs(self, picture: Picture, jobs: Jobs, drawn: Sequence[Draws]) -> Rendered:
-        draws = [jobs.draws, *drawn[1:]]
-        targets = [r.make_target(part) for r, part in zip(picture.recipes, draws, strict=True)]
-        stacked = self._take_stacked(targets, len(jobs)) if self.stack else None
-        views = [
-            View(
-                part,
-                self._complete(target, picture, len(jobs), None if stacked is None else stacked[i]),
-            )
-            for i, (part, target) in enumerate(zip(draws, targets, strict=True))
-        ]
-        request = RenderRequest(jobs, views[0].target, views[1:])
-        return Rendered([request.begin(self._crew)], stacked)
-
-    def _complete(
-        self, target: Target, picture: Picture, count: int, out: NDArray[Any] | None
-    ) -> Target:
-        """Return the target of a view with all that the loader knows, and memory of its own if it has none."""
-        if out is None:
-            shape = target.output.shape(count, target.size)
-            out = self.memory.batches.take(shape, target.output.element)
-        return replace(
-            target,
-            depth16=self.depth16,
-            channels=picture.kind.channels,
-            out=out,
-            threads=self.threads,
-        )
-
-    def _take_stacked(self, targets: Sequence[Target], count: int) -> NDArray[Any]:
-        """Return memory [V, B, ...] for all views."""
-        output = targets[0].output
-        shape = (len(targets), *output.shape(count, targets[0].size))
-        return self.memory.batches.take(shape, output.element)
 
     def finish(self, begun: Begun) -> Batch:
         """Return the batch of a step."""
@@ -331,9 +282,12 @@ class Renderer:
         prepared, step = begun.prepared, begun.prepared.step
         errors: list[tuple[str, str]] = []
         bad = self.bad_samples.find_lost(step, prepared.lost, errors)
-        values = {name: self._list_encoded(prepared, name) for name in prepared.encoded}
-        for name, results in rendered.items():
-            values[name] = self._take_views(prepared, name, results, bad, errors)
+        values = {
+            name: self._take_views(prepared, name, rendered[name], bad, errors)
+            if name in rendered
+            else self._list_encoded(prepared, name)
+            for name in prepared.encoded
+        }
         values |= self._make_targets(prepared, bad, errors)
         frames, kept = prepared.frames, choose_rows(bad, self.on_error)
         if kept is not None:
@@ -344,9 +298,10 @@ class Renderer:
             name: self._join_views(views, kept, begun.images.get(name))
             for name, views in values.items()
         }
+        others = self._columns
         return Batch(
             tuple(
-                joined[name] if name in joined else self._column(name, step, prepared.data)
+                joined[name] if name in joined else others.read(name, step, prepared.data, kept)
                 for name in self.fields
             ),
             valid=step.valid,
@@ -419,7 +374,7 @@ class Renderer:
         """Return the value of a field: of one view alone, else all views in a tuple or an array."""
         if not self.views:
             return take_rows(views[0], kept)
-        if self.stack and rendered is not None and rendered.stacked is not None:
+        if rendered is not None and rendered.stacked is not None:
             return rendered.stacked if kept is None else rendered.stacked[:, kept]
         chosen = tuple(take_rows(view, kept) for view in views)
         stacks = self.stack and all(isinstance(view, np.ndarray) for view in chosen)
@@ -428,49 +383,3 @@ class Renderer:
     def _drop_axis(self, frames: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
         """Return the frames of a batch as the user sees them: [B, T] where there is one clip."""
         return frames[:, 0] if frames is not None and self.shape.clips == 1 else frames
-
-    def _column(self, name: str, step: StepPlan, data: StepBytes) -> Any:
-        columns = self.layout.columns
-        if name == LABEL:
-            return self._labels(step)
-        if name in columns.numbers:
-            return columns.numbers[name][step.rows]
-        if name in columns.user:
-            column = columns.user[name]
-            return [column[int(row)].as_py() for row in step.rows]
-        ranges = columns.fields[name]
-        items = replace(data, rows=step.rows).gather_field(ranges)
-        is_text = isinstance(columns.requested.kinds.get(name), Text)
-        decode = partial(str, encoding="utf-8", errors="replace") if is_text else bytes
-        return [
-            None if offset == ABSENT else decode(item)
-            for offset, item in zip(ranges.offset[step.rows].tolist(), items, strict=True)
-        ]
-
-    def _labels(self, step: StepPlan) -> NDArray[np.int64]:
-        labels = self.layout.columns.label[step.rows]
-        missing = np.flatnonzero(labels == NO_LABEL)
-        if len(missing):
-            raise ValueError(self._describe_unlabelled(int(step.rows[missing[0]])))
-        return (
-            labels if self.filler_label is None else np.where(step.valid, labels, self.filler_label)
-        )
-
-    def _describe_unlabelled(self, row: int) -> str:
-        message = f"{self.table.name_row(row)!r} has no label: leave 'label' out of fields"
-        if columns := self.table.list_columns(row):
-            message += f", or ask for a column in its place: it has {', '.join(columns)}"
-        return message
-
-
-def _take_job(jobs: Jobs, i: int, draws: Draws) -> Jobs:
-    """Return one of the jobs on images."""
-    rows = slice(i, i + 1)
-    return Jobs(
-        [jobs.images[i]],
-        draws,
-        None if jobs.seeks is None else [jobs.seeks[i]],
-        None if jobs.checksums is None else jobs.checksums[rows],
-        None,
-        None if jobs.orientations is None else jobs.orientations[rows],
-    )

@@ -119,7 +119,9 @@ def _write(epochs: Epochs, position: Position) -> dict[str, Any]:
 def _describe_buckets(epochs: Epochs) -> str | None:
     """Return what decides the sizes of batches; None if all have one size."""
     buckets = epochs.buckets
-    return None if buckets is None else f"{list(buckets.sizes)} within {buckets.block or 'auto'} steps"
+    return (
+        None if buckets is None else f"{list(buckets.sizes)} within {buckets.block or 'auto'} steps"
+    )
 
 
 def _read(epochs: Epochs, state: Mapping[str, Any]) -> Position:

@@ -169,31 +169,30 @@ class Targets:
         """Return points and boxes, moved with their images unless `geometry` is None, and the columns of boxes."""
         values: dict[str, Values] = {}
         kept: dict[str, list[NDArray[np.bool_]]] = {}
+        requested = self.columns.requested
         for name, owner in self.owners.items():
-            kind = self.columns.requested.kinds[name]
+            kind = requested.kinds[name]
             if not isinstance(kind, (Points, Boxes)):
                 continue
             arrays = _Ragged.join(self._read_numbers(name, kind, rows, found, failed))
-            if geometry is not None:
-                arrays = arrays.move(kind, geometry(owner.name))
+            view = None if geometry is None else geometry(owner.name)
+            if view is not None:
+                arrays = arrays.move(kind, view)
+            values[name] = arrays.list()
             if isinstance(kind, Boxes):
-                sanitize = None if geometry is None else geometry(owner.name).recipe.sanitize
-                keep = np.ones(len(arrays.flat), np.bool_)
-                if sanitize is not None and geometry is not None:
-                    keep = arrays.find_kept(geometry(owner.name))
-                kept[name] = arrays.split(keep)
-                values[name] = [a[k] for a, k in zip(arrays.list(), kept[name], strict=True)]
-            else:
-                values[name] = self._stack(name, arrays.list())
-        for name, boxes in self.columns.requested.per_box.items():
-            values[name] = self._read_per_box(name, rows, kept.get(boxes), failed)
-        return values
+                kept[name] = arrays.split(arrays.find_kept(view))
+        for name, boxes in requested.per_box.items():
+            if name not in values:
+                values[name] = self._read_per_box(name, rows)
+            values[name] = _keep(name, values[name], kept.get(boxes), failed)
+        values |= {name: _keep(name, values[name], keep, failed) for name, keep in kept.items()}
+        return {name: self._stack(name, value) for name, value in values.items()}
 
-    def _stack(self, name: str, arrays: list[NDArray[np.float32]]) -> Values:
+    def _stack(self, name: str, arrays: Values) -> Values:
         """Return points in one array if those of all samples of the dataset have one shape."""
-        target = self.columns.targets.get(name)
-        if self.as_list or target is None or not target.is_uniform:
-            return arrays
+        target, kind = self.columns.targets.get(name), self.columns.requested.kinds.get(name)
+        if self.as_list or target is None or not target.is_uniform or not isinstance(kind, Points):
+            return list(arrays)
         shapes = {array.shape for array in arrays if array.size}
         if len(shapes) != 1:
             return arrays
@@ -223,22 +222,9 @@ class Targets:
                 arrays.append(np.zeros((0, 4 if isinstance(kind, Boxes) else 2), np.float32))
         return arrays
 
-    def _read_per_box(
-        self,
-        name: str,
-        rows: NDArray[np.int64],
-        kept: list[NDArray[np.bool_]] | None,
-        failed: dict[int, str],
-    ) -> list[Any]:
-        column, values = self.columns.user[name], []
-        for place, row in enumerate(rows.tolist()):
-            value = _as_column(column[row].as_py(), column.type)
-            keep = None if kept is None else kept[place]
-            if keep is not None and len(keep) != len(value):
-                failed.setdefault(place, f"{name}: {len(value)} values for {len(keep)} boxes")
-                keep = np.zeros(len(value), np.bool_)
-            values.append(value if keep is None else _choose(value, keep))
-        return values
+    def _read_per_box(self, name: str, rows: NDArray[np.int64]) -> list[Any]:
+        column = self.columns.user[name]
+        return [_as_column(column[row].as_py(), column.type) for row in rows.tolist()]
 
 
 class _Ragged(NamedTuple):
@@ -262,10 +248,11 @@ class _Ragged(NamedTuple):
         move = plan.move_boxes if isinstance(kind, Boxes) else plan.move_points
         return self._replace(flat=move(self.flat, self.samples, moves))
 
-    def find_kept(self, geometry: Geometry) -> NDArray[np.bool_]:
-        """Return which boxes are large enough."""
-        sanitize = geometry.recipe.sanitize
-        assert sanitize is not None
+    def find_kept(self, geometry: Geometry | None) -> NDArray[np.bool_]:
+        """Return which boxes are large enough, all of them where nothing says how large that is."""
+        sanitize = None if geometry is None else geometry.recipe.sanitize
+        if geometry is None or sanitize is None:
+            return np.ones(len(self.flat), np.bool_)
         heights, widths = geometry.recipe.geometry.find_sizes(geometry.draws)
         return plan.keep_boxes(
             self.flat, self.samples, heights, widths, sanitize.min_size, sanitize.min_area
@@ -354,10 +341,23 @@ def _as_column(value: Any, dtype: pa.DataType) -> Any:
     return values
 
 
-def _choose(values: Any, keep: NDArray[np.bool_]) -> Any:
-    if isinstance(values, np.ndarray):
-        return values[keep]
-    return [value for value, wanted in zip(values, keep, strict=True) if wanted]
+def _keep(
+    name: str, values: Any, kept: list[NDArray[np.bool_]] | None, failed: dict[int, str]
+) -> list[Any]:
+    """Return the values of the boxes that are kept, of each sample; a sample with another number of values fails."""
+    if kept is None:
+        return list(values)
+    chosen = []
+    for place, (value, keep) in enumerate(zip(values, kept, strict=True)):
+        if len(value) != len(keep):
+            failed.setdefault(place, f"{name}: {len(value)} values for {len(keep)} boxes")
+            keep = np.zeros(len(value), np.bool_)
+        chosen.append(
+            value[keep]
+            if isinstance(value, np.ndarray)
+            else [item for item, wanted in zip(value, keep, strict=True) if wanted]
+        )
+    return chosen
 
 
 def find_targets(

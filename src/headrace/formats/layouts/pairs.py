@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from headrace.formats.pair_folders import find_pair_folders, find_photos
 from headrace.kinds import Boxes
 from headrace.store.keys import some_names
 
+_MOST_OTHERS = 10_000
 _FLAGS = pa.list_(pa.int8())
 _COLUMNS = pa.schema(
     {
@@ -122,10 +124,10 @@ def _check_one_split(root: Path, stems: Sequence[str], options: Sequence[FieldOp
 
 
 def _list_others(root: Path, options: Sequence[FieldOption]) -> list[str]:
-    """Return the files that lie in no folder of a field."""
+    """Return the first files that lie in no folder of a field."""
     folders = tuple("" if option.folder == "." else f"{option.folder}/" for option in options)
     names = (name for name, _ in walk_files(root, strict=False))
-    return [name for name in names if not name.startswith(folders)]
+    return list(islice((name for name in names if not name.startswith(folders)), _MOST_OTHERS))
 
 
 class _Annotations(NamedTuple):

@@ -48,7 +48,9 @@ def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> in
     check_classes(classes)
     place.mkdir()
     count, lines = 0, []
-    labelled = True if classes else None  # None until there is an image to tell by
+    labelled: bool | None = (
+        None  # until there is an image to tell by: classes may be those of boxes
+    )
     for sample in samples:
         path = _safe_path(sample.key)
         videos = [name for name in sample if is_video_field(name)]
@@ -66,7 +68,7 @@ def write_folder(samples: Iterable[Sample], place: Path, classes: Classes) -> in
         count += 1
     if lines:
         write_new(place, "list.csv", "".join(lines).encode())
-    else:
+    elif labelled is not False:
         for name in classes or ():
             path_inside(place, _safe_name(name)).mkdir(exist_ok=True)
     return count
