@@ -35,6 +35,7 @@ QUICK = {
     "loader": "--rounds 1",
     "mixed": "--rounds 1 --repeats 1",
     "pairs": "--rounds 1 --repeats 1",
+    "views": "--rounds 1 --repeats 1",
     "giants": "--rounds 1 --repeats 2",
     "first_batch": "--rounds 1 --rows 20000",
     "peers": "--rounds 1 --repeats 1 --images 512 --warm-up 1",

@@ -16,6 +16,7 @@ MODULES = [
     "headrace",
     "headrace.torch",
     "headrace.transforms",
+    "headrace.kinds",
     "headrace.flow",
     "headrace.render",
     "headrace.testing",

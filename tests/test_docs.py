@@ -17,6 +17,7 @@ import pytest
 
 import headrace
 from api_page import COMPAT, MODULES, import_public
+from formats.making_pairs import VOC, coco_content, write_coco, write_pairs, write_voc
 from formats.making_videos import write_class_folders
 from headrace.cli.app import app
 from images import encode
@@ -53,6 +54,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     classes = headrace.open_dataset("shards/train").classes
     headrace.pack_dataset("imagenet/val", "shards/val", classes=classes)
     write_class_folders(tmp_path / "videos/train", frames=40)
+    write_pairs(tmp_path / "street")
+    write_voc(tmp_path / "voc", VOC)
+    write_coco(tmp_path / "coco", coco_content())
+    (tmp_path / "docs.lmdb").symlink_to(FIXTURES / "unified-doc/warp24.lmdb")
     return tmp_path
 
 

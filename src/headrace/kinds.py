@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from headrace.arguments import check_choice
 
+__all__ = ["Boxes", "Image", "Map", "Mask", "Points", "Text"]
+
 Nearest = Literal["nearest", "nearest-exact"]
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 ValueScale = Literal["none", "x", "xy"]
