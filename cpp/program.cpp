@@ -23,6 +23,11 @@ int to_int(double value, int least, int most) {
 
 uint8_t to_byte(double value) { return uint8_t(to_int(value, 0, 255)); }
 
+// Returns a part of a full turn, in units of 1/255, without its fraction: -1 is 255.
+uint8_t to_turn(double part) {
+  return part < 0 ? uint8_t(-to_int(-part * 255, 0, 255)) : uint8_t(to_int(part * 255, 0, 255));
+}
+
 // Returns the first level that is not below a threshold, up to 256.
 int find_first_level(double threshold) { return to_int(std::ceil(threshold), 0, 256); }
 
@@ -79,7 +84,7 @@ void run_step(Op op, const double* p, const Canvas& canvas, ProgramMemory& memor
     case Op::sharpness:
       return change_sharpness(canvas, float(p[0]), memory.rows);
     case Op::hue:
-      return turn_hue(pixels, count, uint8_t(to_int(p[0] * 255 + 256, 0, 512) - 256));
+      return turn_hue(pixels, count, to_turn(p[0]));
     case Op::grayscale:
       return make_grayscale(pixels, count);
     case Op::invert:
