@@ -421,6 +421,7 @@ class Request {
   void read_target(size_t number, nb::handle target, nb::handle result);
   void read_draws(size_t number, nb::handle draws);
   void read_color(size_t number, nb::handle color);
+  void read_program(size_t number, nb::handle program);
 
   headrace::RenderRequest request_;
   std::deque<Inputs> inputs_;
@@ -450,6 +451,13 @@ void Request::read_pictures(nb::handle jobs) {
   }
 }
 
+headrace::Element read_element(const std::string& dtype) {
+  using headrace::Element;
+  if (dtype == "float32") return Element::float32;
+  if (dtype == "float16") return Element::float16;
+  return dtype == "bfloat16" ? Element::bfloat16 : Element::byte;
+}
+
 // `result` is (out, status).
 void Request::read_target(size_t number, nb::handle target, nb::handle result) {
   const nb::object output = target.attr("output");
@@ -467,6 +475,8 @@ void Request::read_target(size_t number, nb::handle target, nb::handle result) {
   to.height = int32_t(out.shape(planar ? 2 : 1));
   to.width = int32_t(out.shape(planar ? 3 : 2));
   to.element_size = out.itemsize();
+  to.element = read_element(nb::cast<std::string>(output.attr("dtype")));
+  require(to.element_size == headrace::size_of(to.element), "out: elements of the dtype");
   to.table = table ? table->data() : nullptr;
   to.planar = planar;
   const auto fill = nb::cast<std::tuple<int, int, int>>(target.attr("fill"));
@@ -502,6 +512,24 @@ void Request::read_draws(size_t number, nb::handle draws) {
     view.flip_rows = vertical && vertical[i];
   }
   if (const nb::object color = draws.attr("color"); !color.is_none()) read_color(number, color);
+  if (const nb::object program = draws.attr("program"); !program.is_none())
+    read_program(number, program);
+}
+
+void Request::read_program(size_t number, nb::handle program) {
+  const size_t count = request_.pictures.size();
+  const auto starts = *keep<Array<const int32_t, -1>>(program.attr("starts"));
+  const auto codes = *keep<Array<const uint8_t, -1>>(program.attr("codes"));
+  const auto params = *keep<Array<const double, -1, headrace::kParameters>>(program.attr("params"));
+  const auto steps = int64_t(codes.shape(0));
+  require(starts.shape(0) == count + 1, "program: starts for each job, and the end");
+  require(params.shape(0) == codes.shape(0), "program: parameters for each step");
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t begin = starts.data()[i], end = starts.data()[i + 1];
+    require(0 <= begin && begin <= end && end <= steps, "program: starts must grow");
+    request_.view(i, number).program = {
+        codes.data() + begin, params.data() + size_t(begin) * headrace::kParameters, end - begin};
+  }
 }
 
 void Request::read_color(size_t number, nb::handle color) {

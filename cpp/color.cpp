@@ -48,17 +48,19 @@ void blend_with_grey(uint8_t* pixels, size_t count, float factor) {
 
 }  // namespace
 
+void change_color(uint8_t* pixels, size_t count, ColorChange change, float factor) {
+  if (factor == 1.0f) return;
+  if (change == ColorChange::brightness)
+    blend_with_level(pixels, count, 0, factor);
+  else if (change == ColorChange::contrast)
+    blend_with_level(pixels, count, mean_grey(pixels, count), factor);
+  else
+    blend_with_grey(pixels, count, factor);
+}
+
 void jitter_color(uint8_t* pixels, size_t count, const float factors[3], const uint8_t order[3]) {
-  for (int step = 0; step < 3; ++step) {
-    const float factor = factors[order[step]];
-    if (factor == 1.0f) continue;
-    if (order[step] == 0)
-      blend_with_level(pixels, count, 0, factor);
-    else if (order[step] == 1)
-      blend_with_level(pixels, count, mean_grey(pixels, count), factor);
-    else
-      blend_with_grey(pixels, count, factor);
-  }
+  for (int step = 0; step < 3; ++step)
+    change_color(pixels, count, ColorChange(order[step]), factors[order[step]]);
 }
 
 void add_offset(uint8_t* pixels, size_t count, const float offset[3]) {

@@ -12,12 +12,18 @@ struct BandBlocks;
 struct BandScan;
 struct Bytes;
 struct DcScan;
+struct FixedPlace;
 struct McuLayout;
 struct Planar;
 struct RowPair;
 struct Span;
 struct Unstuffed;
+struct Warp;
 class ColumnPass;
+
+// Elements that weigh_rows and weigh_pixels may read, and the former may write, behind the last
+// one.
+constexpr size_t kBlurPadding = 32;
 
 using ColumnKernel = void (*)(ColumnPass&, const Planar& in, const Planar& out);
 
@@ -65,6 +71,36 @@ struct Kernels {
   // `above` and `out` have kRowPadding bytes behind them, which may be read and written.
   void (*unfilter)(int filter, const uint8_t* in, const uint8_t* above, uint8_t* out, size_t bytes,
                    size_t size);
+
+  // Operations on the levels of bytes: those with bits of `mask`; inverts those from `first` on;
+  // adds to those up to `last`, and clips.
+  void (*mask_levels)(uint8_t* bytes, size_t size, uint8_t mask);
+  void (*solarize_from)(uint8_t* bytes, size_t size, uint8_t first);
+  void (*add_up_to)(uint8_t* bytes, size_t size, int add, uint8_t last);
+  // The least and the most of each channel of RGB pixels.
+  void (*find_levels)(const uint8_t* pixels, size_t count, uint8_t least[3], uint8_t most[3]);
+  // Adds to the hues of pixels, whose channels lie apart.
+  void (*turn_hue)(uint8_t* reds, uint8_t* greens, uint8_t* blues, size_t count, uint8_t turn);
+  // Smooths `size` bytes of an RGB row. All rows have a pixel before and behind.
+  void (*smooth_row)(const uint8_t* above, const uint8_t* here, const uint8_t* below, uint8_t* out,
+                     size_t size);
+
+  // A row of a transformed picture, by WarpFilter; and one of nearest pixels in fixed point.
+  void (*warp_row[3])(const Warp& warp, int32_t y, uint8_t* out, int32_t width);
+  void (*warp_fixed)(const Warp& warp, FixedPlace place, uint8_t* out, int32_t width);
+
+  // Sums of 2 * radius + 1 pixels around each, for a radius up to 3; sums of lines.
+  void (*sum_line)(const uint8_t* in, size_t size, int radius, uint32_t* sums);
+  void (*add_line)(const uint8_t* in, size_t size, uint32_t* sums);
+  void (*move_sums)(const uint8_t* add, const uint8_t* subtract, size_t size, uint32_t* sums);
+  // Weighted sums of a box and of the pixels beyond it, rounded to bytes; weights are of 2^24.
+  void (*weigh_box)(const uint32_t* sums, const uint8_t* before, const uint8_t* after,
+                    uint32_t middle, uint32_t far, uint8_t* out, size_t size);
+  // Weighted sums of rows; and of the pixels of a row, rounded to bytes. `in` begins with those
+  // before the first one.
+  void (*weigh_rows)(const uint8_t* const* rows, const float* weights, int count, float* out,
+                     size_t size);
+  void (*weigh_pixels)(const float* in, const float* weights, int count, uint8_t* out, size_t size);
 };
 
 // The fastest kernels for this CPU.

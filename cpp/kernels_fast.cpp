@@ -11,6 +11,7 @@
 #include "jpeg_entropy.h"
 #include "kernels.h"
 #include "resize_weights.h"
+#include "warp.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -26,6 +26,7 @@ struct Workspace {
   Resizer resizer;
   Buffer<uint8_t> decoded, upright, resized;
   std::vector<Box> parts;
+  ProgramMemory program;
 };
 
 // Pixels that several views have in common, and where they lie in the upright picture.
@@ -171,8 +172,13 @@ class ViewRenderer {
     if (rendered != Status::ok) return rendered;
     if (view.jitter) jitter_color(resized, count, view.jitter, view.order);
     if (view.lighting) add_offset(resized, count, view.lighting);
+    const bool runs = view.program.count > 0;
+    if (runs) run_program(view.program, {resized, target.width, target.height}, work_.program);
     if (target.table)
       look_up(resized, count, target.table, target.element_size, target.planar, slot);
+    if (runs)
+      finish_program(view.program,
+                     {slot, target.width, target.height, target.element, target.planar});
     return Status::ok;
   }
 
@@ -247,6 +253,7 @@ struct RenderTurn {
     work.decoded.trim(kKeptBytes);  // frees the memory of a giant picture
     work.upright.trim(kKeptBytes);
     work.resized.trim(kKeptBytes);
+    work.program.trim(kKeptBytes);
   }
 };
 

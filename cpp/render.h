@@ -9,6 +9,7 @@
 
 #include "jpeg.h"
 #include "pool.h"
+#include "program.h"
 #include "resize_taps.h"
 #include "status.h"
 
@@ -41,6 +42,7 @@ struct View {
   const float* jitter = nullptr;    // factors of brightness, contrast and saturation
   const uint8_t* order = nullptr;   // the order in which they apply; given with `jitter`
   const float* lighting = nullptr;  // added to red, green and blue
+  Program program{};                // runs last
 };
 
 // What one view of all pictures is rendered into: that of picture i fills slot i of `out`, `width`
@@ -49,6 +51,7 @@ struct Target {
   int32_t width = 0, height = 0;
   Filter filter = Filter::bilinear;
   size_t element_size = 1;
+  Element element = Element::byte;
   const void* table = nullptr;  // 3 x 256 elements, one for each byte; null keeps bytes
   bool planar = false;          // needs a table
   uint8_t fill[3] = {0, 0, 0};  // the colour outside of pictures

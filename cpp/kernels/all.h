@@ -4,15 +4,20 @@
 
 #include "../kernels.h"
 #include "bands.h"
+#include "blur.h"
 #include "color.h"
 #include "crc32.h"
 #include "crc32c.h"
 #include "entropy.h"
+#include "hue.h"
 #include "idct.h"
 #include "interleave.h"
+#include "levels.h"
 #include "resize.h"
+#include "smooth.h"
 #include "unfilter.h"
 #include "upsample.h"
+#include "warp.h"
 #include "ycc.h"
 
 namespace headrace {
@@ -38,6 +43,20 @@ const Kernels HEADRACE_KERNELS = {
     deinterleave,
     update_crc32c,
     update_crc32,
-    unfilter};
+    unfilter,
+    mask_levels,
+    solarize_from,
+    add_up_to,
+    find_levels,
+    turn_hue,
+    smooth_row,
+    {warp_row<Nearest>, warp_row<Bilinear>, warp_row<Bicubic>},
+    warp_fixed,
+    sum_line,
+    add_line,
+    move_sums,
+    weigh_box,
+    weigh_rows,
+    weigh_pixels};
 
 }  // namespace headrace

@@ -10,6 +10,7 @@ from headrace.render.arena import Arena
 from headrace.render.decode import build_seek, decode_jpeg
 from headrace.render.draws import Color, Draws, Viewport
 from headrace.render.options import Output, Resample
+from headrace.render.program import Op, Program
 from headrace.render.render_batch import render_batch
 from headrace.render.request import Jobs, Rendering, RenderRequest, Target, View
 from headrace.render.status import Status, status_message
@@ -20,7 +21,9 @@ __all__ = [
     "Crew",
     "Draws",
     "Jobs",
+    "Op",
     "Output",
+    "Program",
     "RenderRequest",
     "Rendering",
     "Resample",

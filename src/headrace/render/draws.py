@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headrace.render.program import Program
+
 Rows = slice | NDArray[np.int64]
 MAX_SIDE = 1 << 26  # a picture of 1 x 65,500 whose shorter side becomes 1,024
 
@@ -104,6 +106,7 @@ class Draws:
         flips: bool[B], which results are mirrored. Default: none.
         color: Changes of colour. Default: none.
         vertical_flips: bool[B], which results are turned upside down. Default: none.
+        program: Operations on the pixels, after the changes of colour. Default: none.
     """
 
     boxes: NDArray[np.int32]
@@ -111,6 +114,7 @@ class Draws:
     flips: NDArray[np.bool_] | None = None
     color: Color | None = None
     vertical_flips: NDArray[np.bool_] | None = None
+    program: Program | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "boxes", _read_boxes(self.boxes))
@@ -122,6 +126,8 @@ class Draws:
                 object.__setattr__(self, name, read_rows(name, flips, np.bool_, count))
         if self.color is not None:
             object.__setattr__(self, "color", self.color.check(count))
+        if self.program is not None:
+            object.__setattr__(self, "program", self.program.check(count))
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -138,6 +144,7 @@ class Draws:
             None if self.flips is None else self.flips[rows],
             None if self.color is None else self.color.take(rows),
             None if self.vertical_flips is None else self.vertical_flips[rows],
+            None if self.program is None else self.program.take(rows),
         )
 
     def take_moved(self, row: int, left: int, top: int) -> Draws:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from headrace.render.arena import Arena, Data
 from headrace.render.draws import Color, Draws, Viewport
 from headrace.render.options import BYTES, Channels, Depth16, Output, Resample
+from headrace.render.program import Program
 from headrace.render.request import Jobs, RenderRequest, Target
 
 
@@ -25,6 +26,7 @@ def render_batch(
     seeks: Sequence[Data] | Arena | None = None,
     checksums: ArrayLike | None = None,
     color: Color | None = None,
+    program: Program | None = None,
     output: Output = BYTES,
     resample: Resample = "bilinear",
     depth16: Depth16 = "clip",
@@ -53,6 +55,7 @@ def render_batch(
             (the pixels of an image that was damaged since may differ).
         checksums: uint32[B], the CRC-32C of each encoded image; an image with another one is `Status.CHANGED`.
         color: Changes of colour. Default: none.
+        program: Operations on the pixels of each job, after the changes of colour. Default: none.
         output: What the elements are, and how they lie in memory. Default: bytes [B, H, W, 3].
         resample: The filter, `bilinear` or `bicubic`.
         depth16: How grey images with 16 bits per pixel become bytes: `clip` keeps levels up to 255 and makes
@@ -74,6 +77,7 @@ def render_batch(
         None if flips is None else np.asarray(flips),
         color,
         None if vertical_flips is None else np.asarray(vertical_flips),
+        program,
     )
     sums = None if checksums is None else np.asarray(checksums)
     target = Target(size, output, resample, depth16, fill, out, threads, channels)

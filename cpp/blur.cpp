@@ -1,0 +1,156 @@
+#include "blur.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels.h"
+
+namespace headrace {
+namespace {
+
+constexpr int kPasses = 3;
+
+// The weights of a box blur, of 2^24: the middle, and the pixels just beyond on both sides.
+struct BoxWeights {
+  int32_t radius;
+  uint32_t middle, far;
+};
+
+// Returns the radius of the box whose passes come close to a Gaussian; in float, as Pillow does.
+float find_box_radius(float radius) {
+  const float sigma2 = radius * radius / kPasses;
+  const auto length = float(std::sqrt(12.0 * double(sigma2) + 1.0));
+  const auto whole = float(std::floor((double(length) - 1.0) / 2.0));
+  float rest = (2 * whole + 1) * (whole * (whole + 1) - 3 * sigma2);
+  rest /= 6 * (sigma2 - (whole + 1) * (whole + 1));
+  return whole + rest;
+}
+
+BoxWeights weigh_box(float radius) {
+  const auto whole = int32_t(radius);
+  const auto middle = uint32_t(float(1 << 24) / (radius * 2 + 1));
+  return {whole, middle, ((1u << 24) - uint32_t(whole * 2 + 1) * middle) / 2};
+}
+
+// A line with its edges repeated `border` pixels outwards.
+void pad_line(uint8_t* line, int32_t width, size_t border) {
+  uint8_t *left = line, *right = line + size_t(width) * 3;
+  for (size_t i = 0; i < border; ++i, right += 3) {
+    left -= 3;
+    std::memcpy(left, line, 3);
+    std::memcpy(right, line + size_t(width - 1) * 3, 3);
+  }
+}
+
+// Blurs `in`, which has a border, along itself.
+void blur_line(const uint8_t* in, size_t size, const BoxWeights& box, uint32_t* sums,
+               uint8_t* out) {
+  const size_t reach = size_t(box.radius) * 3;
+  if (box.radius <= 3)
+    kernels().sum_line(in, size, box.radius, sums);
+  else
+    for (size_t c = 0; c < 3; ++c) {
+      uint32_t sum = 0;
+      for (size_t i = 0; i < 2 * reach; i += 3) sum += (in - reach)[c + i];
+      for (size_t i = c; i < size; i += 3) {
+        sum += in[i + reach];
+        sums[i] = sum;
+        sum -= (in - reach)[i];
+      }
+    }
+  kernels().weigh_box(sums, in - reach - 3, in + reach + 3, box.middle, box.far, out, size);
+}
+
+// Blurs all rows, from the picture to `out`.
+void blur_rows(const Canvas& canvas, const BoxWeights& box, BlurMemory& memory, uint8_t* out) {
+  const auto border = size_t(box.radius) + 1;
+  const size_t size = canvas.stride(), length = size + border * 6 + 64;
+  uint8_t* lines = memory.lines.reserve(length * 2);
+  uint8_t *first = lines + border * 3, *second = first + length;
+  uint32_t* sums = memory.sums.reserve(size);
+  for (int32_t y = 0; y < canvas.height; ++y, out += size) {
+    std::memcpy(first, canvas.row(y), size);
+    for (int pass = 0; pass < kPasses; ++pass) {
+      pad_line(first, canvas.width, border);
+      blur_line(first, size, box, sums, pass + 1 < kPasses ? second : out);
+      std::swap(first, second);
+    }
+  }
+}
+
+// Blurs all columns, from one picture to another.
+void blur_columns(const Canvas& from, const BoxWeights& box, uint32_t* sums, const Canvas& to) {
+  const size_t size = from.stride();
+  const auto row = [&](int32_t y) { return from.row(std::clamp(y, 0, from.height - 1)); };
+  std::fill_n(sums, size, 0);
+  for (int32_t y = -box.radius - 1; y < box.radius; ++y) kernels().add_line(row(y), size, sums);
+  for (int32_t y = 0; y < from.height; ++y) {
+    const uint8_t* before = row(y - box.radius - 1);
+    kernels().move_sums(row(y + box.radius), before, size, sums);
+    kernels().weigh_box(sums, before, row(y + box.radius + 1), box.middle, box.far, to.row(y),
+                        size);
+  }
+}
+
+// Returns the weights of a Gaussian, which add up to 1.
+const float* weigh_gaussian(double sigma, int size, Buffer<float>& memory) {
+  float *weights = memory.reserve(size_t(size)), sum = 0;
+  for (int i = 0; i < size; ++i) {
+    const float x = float(i - size / 2) / float(sigma);
+    weights[i] = float(std::exp(-0.5 * double(x * x)));
+    sum += weights[i];
+  }
+  for (int i = 0; i < size; ++i) weights[i] /= sum;
+  return weights;
+}
+
+// Returns the pixel that is seen at `place` when edges are mirrors.
+int32_t reflect(int32_t place, int32_t count) {
+  if (count == 1) return 0;
+  const int32_t period = 2 * (count - 1);
+  place = (place % period + period) % period;
+  return std::min(place, period - place);
+}
+
+// Mirrors `half` pixels at both ends of a line of floats.
+void mirror_ends(float* line, int32_t width, int32_t half) {
+  for (int32_t i = 1; i <= half; ++i)
+    for (int c = 0; c < 3; ++c) {
+      line[-i * 3 + c] = line[reflect(-i, width) * 3 + c];
+      line[(width - 1 + i) * 3 + c] = line[reflect(width - 1 + i, width) * 3 + c];
+    }
+}
+
+}  // namespace
+
+void gaussian_blur(const Canvas& canvas, float radius, BlurMemory& memory) {
+  const float box_radius = find_box_radius(std::clamp(radius, 0.0f, 1000.0f));
+  if (!(box_radius > 0)) return;
+  const BoxWeights box = weigh_box(box_radius);
+  const Canvas copy{memory.picture.reserve(canvas.size()), canvas.width, canvas.height};
+  blur_rows(canvas, box, memory, copy.pixels);
+  uint32_t* sums = memory.sums.reserve(canvas.stride());
+  blur_columns(copy, box, sums, canvas);
+  blur_columns(canvas, box, sums, copy);
+  blur_columns(copy, box, sums, canvas);
+}
+
+void torch_blur(const Canvas& canvas, double sigma, int size, BlurMemory& memory) {
+  const int32_t half = size / 2;
+  const size_t stride = canvas.stride(), border = size_t(half) * 3;
+  const float* weights = weigh_gaussian(sigma, size, memory.weights);
+  const Canvas copy{memory.picture.reserve(canvas.size() + kBlurPadding), canvas.width,
+                    canvas.height};
+  std::memcpy(copy.pixels, canvas.pixels, canvas.size());
+  const uint8_t** rows = memory.rows.reserve(size_t(size));
+  float* line = memory.row.reserve(stride + 2 * border + kBlurPadding) + border;
+  for (int32_t y = 0; y < canvas.height; ++y) {
+    for (int i = 0; i < size; ++i) rows[i] = copy.row(reflect(y + i - half, canvas.height));
+    kernels().weigh_rows(rows, weights, size, line, stride);
+    mirror_ends(line, canvas.width, half);
+    kernels().weigh_pixels(line - border, weights, size, canvas.row(y), stride);
+  }
+}
+
+}  // namespace headrace
