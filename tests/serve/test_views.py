@@ -121,6 +121,17 @@ def test_each_view_has_python_steps_of_its_own(packed: Path, workers: int) -> No
         np.testing.assert_allclose(changed[1], (255 - images[1]) / 255.0, atol=1e-6)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_view_of_the_core_stands_beside_one_of_python(packed: Path, workers: int) -> None:
+    views = Views([*LARGE, Normalize()], [*SMALL, OnArray(negate)])
+    plain = load(packed, Views([*LARGE, Normalize()], SMALL))
+    for (images, _), (changed, _) in zip(
+        plain, load(packed, views, num_workers=workers), strict=True
+    ):
+        np.testing.assert_array_equal(changed[0], images[0])
+        np.testing.assert_array_equal(changed[1], 255 - images[1])
+
+
 def noise(pixels: np.ndarray) -> np.ndarray:
     return np.random.randint(0, 256, pixels.shape, np.uint8)
 

@@ -79,12 +79,20 @@ class Pipeline:
     @property
     def final_output(self) -> Output:
         """What images are in the end, unless Python has made something else of them."""
-        return self.output if self.steps or self.recipe is None else self.recipe.output
+        in_core = self.recipe is not None and not self.steps and not self.normalizes
+        return self.recipe.output if in_core and self.recipe is not None else self.output
 
     @property
     def converts(self) -> bool:
         """Whether there are steps for images after Python."""
         return self.normalizes or bool(self.last)
+
+    def pass_through_python(self) -> Pipeline:
+        """Return the same for a batch that goes through Python for other views: floats are made afterwards."""
+        if self.steps or self.recipe is None or self.recipe.output == BYTES:
+            return self
+        output, recipe = self.recipe.output, replace(self.recipe, output=BYTES)
+        return replace(self, recipe=recipe, output=output, normalizes=True)
 
     def leave_bytes(self) -> Pipeline:
         """Return the same without the core's conversion to floats, which a device will do."""

@@ -157,6 +157,8 @@ def find_contents(options: LoaderOptions, table: Table, rows: NDArray[np.int64] 
     if found:
         transforms = [transform] if views is None else list(views)
         pipelines = tuple(_divide(options, transform, found, rows) for transform in transforms)
+        if any(pipeline.steps for pipeline in pipelines):
+            pipelines = tuple(pipeline.pass_through_python() for pipeline in pipelines)
         _check_views(pipelines, views, as_list)
     any_size = as_list or options.batch_size == 1 or options.buckets is not None
     pictures = list_pictures(columns, fields, pipelines, rows, any_size=any_size)
