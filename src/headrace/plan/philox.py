@@ -40,6 +40,8 @@ class Stream(IntEnum):
     VERTICAL_FLIP = 12
     REPEAT = 13
     BUCKETS = 14
+    STEP = 20
+    """The first step of a program; those that follow it have the next numbers, up to 255."""
 
 
 def philox4x32(
