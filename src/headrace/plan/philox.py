@@ -41,6 +41,8 @@ class Stream(IntEnum):
     REPEAT = 13
     BUCKETS = 14
     MIX = 15
+    STEP = 20
+    """The first step of a program; those that follow it have the next numbers, up to 255."""
 
 
 def philox4x32(
