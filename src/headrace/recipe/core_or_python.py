@@ -13,7 +13,10 @@ from typing import Any
 
 from headrace.recipe.clip import IMAGES, Clip, Shape
 from headrace.recipe.core_recipe import ORDER, Recipe, compile_recipe
+from headrace.recipe.moving_steps import moves_pixels
 from headrace.recipe.pixels import Converted
+from headrace.recipe.program_step import ProgramStep
+from headrace.recipe.random_erasing import RandomErasing
 from headrace.recipe.torchvision import (
     AsBytes,
     AsFloats,
@@ -91,6 +94,10 @@ class Pipeline:
         """Return the same for a batch that goes through Python for other views: floats are made afterwards."""
         if self.steps or self.recipe is None or self.recipe.output == BYTES:
             return self
+        if self.recipe.erasing:
+            raise ValueError(
+                "a view with RandomErasing cannot stand beside a view with steps in Python"
+            )
         output, recipe = self.recipe.output, replace(self.recipe, output=BYTES)
         return replace(self, recipe=recipe, output=output, normalizes=True)
 
@@ -121,6 +128,7 @@ def divide_transform(
     *,
     collates: bool = False,
     any_size: bool = False,
+    follows: bool = False,
 ) -> Pipeline:
     """Decide which step of a transform runs where.
 
@@ -131,25 +139,34 @@ def divide_transform(
         collates: Whether a function of the user's own gets the samples after all steps. Then the core runs
             nothing after Python.
         any_size: Whether each batch has the size of its image, as batches of one sample may.
+        follows: Whether samples have masks, points or boxes, which must follow their images.
     """
     clip, steps = take_clip(transform)
     if clip is None and any(isinstance(step, ThreeCrop) for step in steps):
         raise ValueError("ThreeCrop gives three views of a clip: begin the transform with Clip")
-    pipeline = _divide_steps(steps, common_size, collates=collates, any_size=any_size)
+    pipeline = _divide_steps(
+        steps, common_size, collates=collates, any_size=any_size, follows=follows
+    )
     if clip is None:
         return pipeline
     return replace(pipeline, clip=clip, lines=(Line(clip, "plan"), *pipeline.lines))
 
 
 def _divide_steps(
-    steps: list[Any], common_size: tuple[int, int] | None, *, collates: bool, any_size: bool
+    steps: list[Any],
+    common_size: tuple[int, int] | None,
+    *,
+    collates: bool,
+    any_size: bool,
+    follows: bool,
 ) -> Pipeline:
     _check_kinds(steps)
     _check_normalize(steps)
-    if all(isinstance(step, Transform) for step in steps) and not collates:
+    moving = follows and any(map(moves_pixels, steps))
+    if all(isinstance(step, Transform) for step in steps) and not collates and not moving:
         recipe = compile_recipe(steps, common_size, any_size=any_size)
         return Pipeline(recipe, lines=_core_lines(steps, "core"))
-    entry, count, why = _take_first(steps)
+    entry, count, why = _take_first(steps, follows=follows)
     if count == len(steps) and not collates:
         recipe = entry.fit(common_size, any_size=any_size)
         return Pipeline(recipe, lines=_core_lines(steps, "core"))
@@ -176,18 +193,31 @@ def _divide_steps(
     return Pipeline(first, entry, joined, last, output, lines, output.dtype != "uint8")
 
 
-def _take_first(steps: list[Any]) -> tuple[Recipe, int, str]:
-    """Return the longest beginning that the core can run, its length, and why it ends there."""
-    recipe = Recipe()
+def _take_first(steps: list[Any], *, follows: bool) -> tuple[Recipe, int, str]:
+    """Return the longest beginning that the core can run, its length, and why it ends there.
+
+    With `follows`, masks and the like must follow their images.
+    """
+    recipe, before = Recipe(), [Recipe()]
     for count, step in enumerate(steps):
         meaning = read_step(step, recipe.form)
-        if isinstance(meaning, Normalize) and count + 1 < len(steps):
+        if isinstance(meaning, Normalize) and not _are_last(steps[count + 1 :]):
             meaning = "Normalize comes last"
+        if follows and moves_pixels(meaning):
+            meaning = "the core would move images alone, without what belongs to them"
         more = meaning if isinstance(meaning, str) else recipe.add(meaning)
         if isinstance(more, str):
-            return recipe, count, more
+            # What was erased in floats cannot go through Python, which gets bytes.
+            first = next((n for n, done in enumerate(before) if done.erasing), count + 1) - 1
+            return before[first], first, more if first == count else "a step in Python follows"
         recipe = more
+        before.append(recipe)
     return recipe, len(steps), ""
+
+
+def _are_last(steps: list[Any]) -> bool:
+    """Return whether only RandomErasing follows, which works on floats."""
+    return all(isinstance(read_step(step, "floats"), RandomErasing) for step in steps)
 
 
 def _explain_sizes(steps: list[Any], count: int, why: str) -> str:
@@ -247,7 +277,8 @@ def _python_lines(steps: tuple[Step, ...], why: str) -> Iterator[Line]:
 def _check_kinds(steps: list[Any]) -> None:
     """Refuse classes derived from our own: the core would ignore what they change."""
     for step in steps:
-        if isinstance(step, Transform) and type(step) not in ORDER:
+        own = isinstance(step, Transform) and not isinstance(step, ProgramStep)
+        if own and type(step) not in ORDER:
             raise TypeError(
                 f"{type(step).__name__} is derived from a transform that the core does, so its changes would be "
                 "ignored: give a function of your own instead"

@@ -15,6 +15,10 @@ import numpy as np
 from headrace import plan
 from headrace.plan import Stream
 from headrace.recipe.geometry import GEOMETRIC, UNCHANGED, Geometry, Size, Sizes
+from headrace.recipe.program_step import ProgramStep, draw_steps
+from headrace.recipe.random_colors import ColorJitter
+from headrace.recipe.random_erasing import RandomErasing
+from headrace.recipe.random_moves import RandomFlip
 from headrace.recipe.randomness import Randomness
 from headrace.recipe.torchvision import (
     AsBytes,
@@ -28,7 +32,6 @@ from headrace.recipe.torchvision import (
 )
 from headrace.recipe.transforms import (
     CenterCrop,
-    ColorJitter,
     Lighting,
     Normalize,
     Pad,
@@ -42,7 +45,7 @@ from headrace.recipe.transforms import (
     ThreeCrop,
     Transform,
 )
-from headrace.render import Color, Draws, Output, Target
+from headrace.render import Color, Draws, Output, Program, Target
 from headrace.render.options import BYTES
 
 # Eigenvectors times eigenvalues of the colours of ImageNet's training images, in levels of 255.
@@ -71,6 +74,10 @@ class Recipe:
     sanitize: Sanitize | None = None
     jitter: ColorJitter | None = None
     lighting: Lighting | None = None
+    program: tuple[ProgramStep, ...] = ()
+    """Operations on pixels, after all of the above."""
+    erasing: tuple[RandomErasing, ...] = ()
+    """What is erased in the finished output."""
     output: Output = BYTES
     mask_dtype: str | None = None
     """The type that masks are converted to; None for that of their kind."""
@@ -83,6 +90,10 @@ class Recipe:
         """Return this with one step more, or why the core cannot run it after the others."""
         if isinstance(meaning, Several):
             return self._add_all(meaning.meanings)
+        if self.erasing and not isinstance(meaning, (RandomErasing, Keep, MaskType)):
+            return "RandomErasing comes last in the core"
+        if isinstance(meaning, ProgramStep) and not self._takes_jitter(meaning):
+            return self._add_operations(meaning)
         if isinstance(meaning, AsBytes):
             return replace(self, form="bytes", image=meaning.image)
         if isinstance(meaning, MaskType):
@@ -100,9 +111,31 @@ class Recipe:
             return "the core normalises once"
         if isinstance(meaning, (CenterCrop, Pad, RandomCrop)) and self._is_normalized():
             return "after Normalize it would fill up with zeros, and the core with black"
+        if (flip := self._find_flip(meaning)) is not None:
+            return self._add_operations(flip)
         if not self._fits(meaning):
             return "the core resizes, pads and crops once and first, then flips once and changes colours once"
         return self.put(meaning)
+
+    def _add_operations(self, step: ProgramStep) -> Recipe | str:
+        if isinstance(step, RandomErasing) and not step.pixels:
+            return replace(self, erasing=(*self.erasing, step))
+        if self.form != "pil" and not isinstance(step, RandomFlip):
+            return "the core changes pixels before it makes tensors of them"
+        return replace(self, program=(*self.program, step))
+
+    def _takes_jitter(self, step: ProgramStep) -> bool:
+        """Return whether a step is a jitter that comes before all other operations, and changes no hue."""
+        free = not self.program and self.jitter is None and self.lighting is None
+        return isinstance(step, ColorJitter) and free and not step.turns_hue
+
+    def _find_flip(self, step: Transform) -> RandomFlip | None:
+        """Return a flip as a step of the program, if it comes after other operations."""
+        if not self.program:
+            return None
+        if isinstance(step, RandomHorizontalFlip):
+            return RandomFlip(step.p)
+        return RandomFlip(step.p, rows=True) if isinstance(step, RandomVerticalFlip) else None
 
     def _add_all(self, meanings: Sequence[Meaning]) -> Recipe | str:
         recipe = self
@@ -128,12 +161,16 @@ class Recipe:
         if isinstance(step, GEOMETRIC):
             flips = isinstance(step, (RandomHorizontalFlip, RandomVerticalFlip))
             fits = self.geometry.fits(step) and (flips or not colored)
-            return fits and self.sanitize is None and self._pads_alike(step)
+            return fits and not self.program and self.sanitize is None and self._pads_alike(step)
         if isinstance(step, Normalize):
             return True
         if isinstance(step, Sanitize):
             return self.sanitize is None
-        return self.lighting is None and getattr(self, _OTHERS[type(step)]) is None
+        return (
+            not self.program
+            and self.lighting is None
+            and getattr(self, _OTHERS[type(step)]) is None
+        )
 
     def _pads_alike(self, step: Transform) -> bool:
         """Return whether a crop fills masks with the same label as Pad does."""
@@ -191,11 +228,23 @@ class Recipe:
         There are `crops` rows per image, which differ only in the part of it that they show.
         """
         draws = self.geometry.draw(randomness, heights, widths)
-        color = self._draw_color(randomness)
-        if color is None:
+        color, program = self._draw_color(randomness), self._draw_program(randomness, draws)
+        if color is None and program is None:
             return draws
         rows = np.repeat(np.arange(len(heights)), self.crops)
-        return replace(draws, color=color.take(rows))
+        return replace(
+            draws,
+            color=None if color is None else color.take(rows),
+            program=None if program is None else program.take(rows),
+        )
+
+    def _draw_program(self, randomness: Randomness, draws: Draws) -> Program | None:
+        """Return the operations on each image, of which the crops have the same."""
+        steps = (*self.program, *self.erasing)
+        if not steps:
+            return None
+        heights, widths = (sides[:: self.crops] for sides in self.geometry.find_sizes(draws))
+        return Program(*draw_steps(steps, randomness, heights, widths).arrays())
 
     def _draw_color(self, randomness: Randomness) -> Color | None:
         if self.jitter is None and self.lighting is None:
@@ -223,6 +272,8 @@ def compile_recipe(
     Raises:
         ValueError: They are in another order, or results of different sizes do not make a batch.
     """
+    first = next((n for n, step in enumerate(steps) if _begins_program(step)), len(steps))
+    rest, steps = steps[first:], steps[:first]
     kinds = [type(step) for step in steps]
     if kinds != sorted(set(kinds), key=ORDER.index):
         raise ValueError(
@@ -243,7 +294,21 @@ def compile_recipe(
         if not recipe._pads_alike(step):
             raise ValueError(f"{step} and {recipe.geometry.pad}: give both the same mask_fill")
         recipe = recipe.put(step)
+    for step in rest:
+        more = recipe.add(step)
+        if isinstance(more, str):
+            raise ValueError(  # noqa: TRY004 - the type is fine, its place is not
+                f"{step} after {', '.join(type(s).__name__ for s in steps)}: {more}"
+            )
+        recipe, steps = more, [*steps, step]
     return recipe.fit(common_size, any_size=any_size)
+
+
+def _begins_program(step: Transform) -> bool:
+    """Return whether a step is one of operations on pixels, after which others may come in any order."""
+    return isinstance(step, ProgramStep) and not (
+        isinstance(step, ColorJitter) and not step.turns_hue
+    )
 
 
 def _explain_padding(step: Transform) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,13 +30,18 @@ class ColorJitter(ProgramStep):
     brightness: Strength = 0.0
     contrast: Strength = 0.0
     saturation: Strength = 0.0
-    hue: Strength = 0.0
+    hue: Strength = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
         make_tuples(self)
         for strength in (self.brightness, self.contrast, self.saturation):
             jitter_range(strength)
         _ = self.hue_range
+
+    @property
+    def turns_hue(self) -> bool:
+        """Whether the hue changes."""
+        return self.hue_range != (0.0, 0.0)
 
     @property
     def hue_range(self) -> tuple[float, float]:

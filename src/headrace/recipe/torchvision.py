@@ -18,9 +18,10 @@ from typing import Any, Literal
 
 from headrace.recipe.clip import Clip
 from headrace.recipe.patched_steps import find_change
+from headrace.recipe.random_colors import ColorJitter, Strength
+from headrace.recipe.torchvision_policies import read_policy
 from headrace.recipe.transforms import (
     CenterCrop,
-    ColorJitter,
     Level3,
     Pad,
     RandomCrop,
@@ -31,7 +32,6 @@ from headrace.recipe.transforms import (
     Resize,
     Sanitize,
     Sides,
-    Strength,
     Transform,
 )
 from headrace.render.options import Resample, Triple
@@ -100,7 +100,10 @@ def read_step(step: object, form: Form) -> Meaning | str:
         change = find_change(step)
         if change:
             return f"{change}, which the core would not do"
-    return "the core does not know it" if reader is None else reader(step, form)
+    if reader is not None:
+        return reader(step, form)
+    policy = read_policy(step, form)
+    return "the core does not know it" if policy is None else policy
 
 
 def list_steps(transform: Any) -> list[Any]:
@@ -257,10 +260,8 @@ def _check_resizing(step: Any, form: Form) -> str:
 def _read_jitter(step: Any, form: Form) -> Meaning | str:
     if form != "pil":
         return "on tensors it rounds differently from PIL images, which the core follows"
-    if step.hue is not None and tuple(step.hue) != (0.0, 0.0):
-        return "the core does not change hue"
-    strengths = (_strength(s) for s in (step.brightness, step.contrast, step.saturation))
-    return ColorJitter(*strengths)
+    ranges = (step.brightness, step.contrast, step.saturation, step.hue)
+    return ColorJitter(*(_strength(bounds) for bounds in ranges))
 
 
 def _strength(bounds: Sequence[float] | None) -> Strength:

@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headrace.plan import jitter_range
+from headrace.recipe.program_step import ProgramStep
+from headrace.recipe.random_colors import ColorJitter
 from headrace.render import Output, Resample
 from headrace.render.options import Triple
 
-Strength = float | tuple[float, float]
 Sides = tuple[int, int, int, int]
 Level3 = tuple[int, int, int]
 
@@ -277,20 +277,6 @@ class Sanitize:
 
 
 @dataclass(frozen=True)
-class ColorJitter:
-    """Multiply brightness, contrast and saturation by random factors, in random order, as on PIL images."""
-
-    brightness: Strength = 0.0
-    contrast: Strength = 0.0
-    saturation: Strength = 0.0
-
-    def __post_init__(self) -> None:
-        _make_tuples(self, "brightness", "contrast", "saturation")
-        for strength in (self.brightness, self.contrast, self.saturation):
-            jitter_range(strength)
-
-
-@dataclass(frozen=True)
 class Lighting:
     """Add AlexNet's colour noise: random amounts of ImageNet's principal colours, normal with deviation `std`."""
 
@@ -367,4 +353,5 @@ Transform = (
     | ColorJitter
     | Lighting
     | Normalize
+    | ProgramStep
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.kinds import NAMES, Boxes, Map, Points, Text
+from headrace.kinds import NAMES, Boxes, Map, Mask, Points, Text
 from headrace.read.columns import Columns, PictureColumns
 from headrace.read.table import Table
 from headrace.recipe.clip import IMAGES, Shape
@@ -71,6 +71,12 @@ class Contents:
     def outputs(self) -> tuple[Output, ...]:
         """What images are in the end, in each view."""
         return tuple(pipeline.final_output for pipeline in self.pipelines)
+
+    @property
+    def erases(self) -> bool:
+        """Whether something is erased in finished floats, so that the core must make them."""
+        recipes = [pipeline.recipe for pipeline in self.pipelines]
+        return any(recipe is not None and bool(recipe.erasing) for recipe in recipes)
 
     @property
     def axes(self) -> PictureAxes:
@@ -156,7 +162,11 @@ def find_contents(options: LoaderOptions, table: Table, rows: NDArray[np.int64] 
     pipelines: tuple[Pipeline, ...] = (Pipeline(None),)
     if found:
         transforms = [transform] if views is None else list(views)
-        pipelines = tuple(_divide(options, transform, found, rows) for transform in transforms)
+        kinds = columns.requested.kinds.values()
+        follows = any(isinstance(kind, (Mask, Map, Points, Boxes)) for kind in kinds)
+        pipelines = tuple(
+            _divide(options, transform, found, rows, follows=follows) for transform in transforms
+        )
         if any(pipeline.steps for pipeline in pipelines):
             pipelines = tuple(pipeline.pass_through_python() for pipeline in pipelines)
         _check_views(pipelines, views, as_list)
@@ -176,6 +186,8 @@ def _divide(
     transform: object,
     found: dict[str, PictureColumns],
     rows: NDArray[np.int64] | None,
+    *,
+    follows: bool,
 ) -> Pipeline:
     """Decide where the steps of a view run, for images that may have several sizes."""
     sizes = {find_common_size(picture, rows) for picture in found.values()}
@@ -185,6 +197,7 @@ def _divide(
         None if None in sizes else next(iter(sizes)),
         collates=options.collate_fn is not None,
         any_size=options.batch_size == 1 or anything,
+        follows=follows,
     )
 
 

@@ -126,7 +126,8 @@ class Loader(LoaderOptions):
             log_hints(self.dataset, table.kinds, pipeline, self.depth16)
         self._contents = contents
         self._delivery = delivery
-        rendered = contents.leave_bytes() if delivery.keeps_bytes else contents
+        keeps_bytes = delivery.keeps_bytes and not contents.erases
+        rendered = contents.leave_bytes() if keeps_bytes else contents
         self._producer = Producer(self, rendered, delivery)
         self._count_classes()  # raises if labels cannot be mixed
 
