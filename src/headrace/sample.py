@@ -44,23 +44,6 @@ def find_mask_word(name: str) -> str | None:
     return next((word for word in words if word in _MASK_WORDS), None)
 
 
-def find_mask(fields: Iterable[str], name: str) -> str | None:
-    """Return the field of the mask that a name without a suffix means; None if it means no mask.
-
-    `mask` is the only mask of a dataset, whatever its name.
-
-    Raises:
-        ValueError: There are several.
-    """
-    masks = [field for field in fields if is_image_field(field) and find_mask_word(field)]
-    found = [field for field in masks if field.rpartition(".")[0] == name]
-    if not found and name == "mask":
-        found = masks
-    if len(found) > 1:
-        raise ValueError(f"{name!r} may be any of the masks {', '.join(found)}: name one of them")
-    return found[0] if found else None
-
-
 def picture_fields(names: Iterable[str]) -> list[str]:
     """Return the image fields that samples may have as their picture; the others are masks and the like.
 

@@ -27,7 +27,6 @@ _MAPS = frozenset({"depth", "disparity", "disp", "flow"})
 _VOC = {"segmentationclass": "mask", "segmentationobject": "instance"}
 _FIRST = 10_000  # files of a folder, enough to find a stem in common
 _MASKS = re.compile(r"(annot|annots|mask|masks)$")
-_WAY = "--field image=FOLDER/ --field mask=FOLDER/ (fields=)"
 
 
 def find_pair_folders(folder: FolderContents) -> list[FieldOption] | None:

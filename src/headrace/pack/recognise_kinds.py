@@ -66,13 +66,14 @@ def _find_owner(name: str, images: Mapping[str, ImageHeader]) -> str | None:
     return next((prefix for prefix in prefixes if prefix in stems), None)
 
 
-def _recognise_image(name: str, header: ImageHeader, of: str | None) -> Kind:
+def _recognise_image(name: str, header: ImageHeader, of: str | None) -> Kind | None:
+    """Return the kind of an image file. One that is called a depth or the like has values, not colours."""
     if find_mask_word(name) is not None:
         return Mask(of)
     words = split_words(name)[:-1]
     if _MAPS.intersection(words) and header.kind.endswith("-16"):
         return Map(of, scale="x" if {"disparity", "disp"}.intersection(words) else "none")
-    return Image()
+    return None if _SURE_MAPS.intersection(words) else Image()
 
 
 def _is_picture(note: ArrayNote) -> bool:

@@ -69,7 +69,7 @@ class TargetColumns:
         """Whether an image has 16 bits per pixel."""
         return any(name.endswith("-16") for name in self.encodings)
 
-    @property
+    @cached_property
     def is_uniform(self) -> bool:
         """Whether all are arrays of one shape, so that they can be stacked."""
         if len(self.encodings) != 1 or not next(iter(self.encodings)).startswith("npy-"):

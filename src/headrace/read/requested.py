@@ -7,11 +7,11 @@ and the name of a kind (`mask`, `points`, `boxes`) is the only field or column o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from headrace.kinds import NAMES, Boxes, Image, Kind, Text
+from headrace.kinds import NAMES, Boxes, Image, Kind, Points, Text
 from headrace.read.dataset import Dataset
 from headrace.store.index_schema import field_names
 
@@ -71,13 +71,30 @@ def find_requested(
         (fields if place in stored else chosen)[name] = place
         kind = kinds[name] if name in kinds else _find_kind(name, place, stored, known)
         if kind is not None:
-            decoded[name] = kind
+            _check_stored(name, place, kind, is_field=place in stored)
+            decoded[name] = _complete(kind, known.get(place))
     if missing:
         raise ValueError(
             f"{dataset.origin} has no {sorted(missing)}: it has the fields {list(dataset.fields)} "
             f"and the columns {columns}"
         )
     return Requested(fields, chosen, decoded, _find_owners(known, decoded, chosen))
+
+
+def _check_stored(name: str, place: str, kind: Kind, *, is_field: bool) -> None:
+    """Raise ValueError if a column is to be decoded as if it were a file."""
+    if not is_field and not isinstance(kind, (Points, Boxes)):
+        raise ValueError(
+            f"kinds: {name!r} is the column {place!r}, which cannot be {NAMES[type(kind)]}; only points and boxes may be "
+            "in a column"
+        )
+
+
+def _complete(kind: Kind, known: Kind | None) -> Kind:
+    """Return a kind with what the manifest knows of it: the columns of boxes."""
+    if isinstance(kind, Boxes) and isinstance(known, Boxes) and not kind.columns:
+        return replace(kind, columns=known.columns)
+    return kind
 
 
 def _find_given(kinds: Kinds, name: str) -> dict[str, Kind]:

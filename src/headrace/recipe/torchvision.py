@@ -223,7 +223,9 @@ def _read_color(step: Any, form: Form) -> Level3 | str:
     """Return what a step pads images with, or why the core cannot."""
     if step.padding_mode != "constant":
         return f"the core pads with a colour, not with padding_mode={step.padding_mode!r}"
-    fill = _find_fill(step, "Image")
+    if isinstance(step.fill, dict) and form != "pil":
+        return "its fill is for classes of tensors: put it before what makes tensors"
+    fill = _find_fill(step, "PIL.")
     levels = tuple(fill) if isinstance(fill, Sequence) else (fill,) * 3
     if fill is None or len(levels) != 3:
         return "its fill is not one colour for images"
@@ -236,19 +238,20 @@ def _read_color(step: Any, form: Form) -> Level3 | str:
 
 def _read_mask_fill(step: Any) -> int | None:
     """Return the label that v2 pads masks with. v1 has no masks, and a colour is none."""
-    fill = _find_fill(step, "Mask")
+    fill = _find_fill(step, "torchvision.tv_tensors._mask")
+    fill = 0 if fill is None else fill  # as torchvision, where a dict has none for masks
     return int(fill) if find_family(step) == "v2" and isinstance(fill, (int, float)) else None
 
 
-def _find_fill(step: Any, name: str) -> Any:
-    """Return the `fill` of a step for a class, `Image` of PIL and torchvision or `Mask`; None if there is none.
+def _find_fill(step: Any, module: str) -> Any:
+    """Return the `fill` of a step for the class of a module; None if there is none.
 
     A dict may have one for each class, and for `others`.
     """
     if not isinstance(step.fill, dict):
         return 0 if step.fill is None else step.fill
-    classes = {getattr(key, "__name__", key): value for key, value in step.fill.items()}
-    return classes.get(name, classes.get("others"))
+    own = (v for k, v in step.fill.items() if getattr(k, "__module__", "").startswith(module))
+    return next(own, step.fill.get("others"))
 
 
 def _check_resizing(step: Any, form: Form) -> str:

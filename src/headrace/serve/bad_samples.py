@@ -68,6 +68,8 @@ class BadSamples:
                 reason = self._name_frame(row, frames[i], first, status.shape[1], reason)
             if field == "image":
                 errors.append(self.report(row, reason))
+            elif not picture.image.size[row]:
+                errors.append(self._report(row, f": it has no {field}", f"it has no {field}"))
             else:
                 what = f": {field} at byte {picture.image.offset[row]}: {reason}"
                 errors.append(self._report(row, what, f"{field}: {reason}"))

@@ -55,7 +55,9 @@ class BatchMemory:
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Return an array that shares no memory with a batch still alive; its content is arbitrary."""
-        size = max(int(np.prod(shape)) * dtype.itemsize, 1)
+        size = int(np.prod(shape)) * dtype.itemsize
+        if not size:
+            return np.empty(shape, dtype)
         with self._lock:
             owner = _find_free(self._owners, size, self._references)
             if owner is None:

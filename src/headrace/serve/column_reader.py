@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.errors import DecodeError
 from headrace.kinds import Text
 from headrace.plan import StepPlan
 from headrace.read.columns import ABSENT, NO_LABEL, Columns
@@ -56,12 +56,22 @@ class ColumnReader:
         """Return the text or the bytes of a field, None for samples that lack it."""
         ranges = self.columns.fields[name]
         is_text = isinstance(self.columns.requested.kinds.get(name), Text)
-        decode: Any = partial(str, encoding="utf-8", errors="replace") if is_text else bytes
-        offsets = ranges.offset[data.rows].tolist()
+        offsets, items = (
+            ranges.offset[data.rows].tolist(),
+            list(map(bytes, data.gather_field(ranges))),
+        )
         return [
-            None if offset == ABSENT else decode(item)
-            for offset, item in zip(offsets, data.gather_field(ranges), strict=True)
+            None if offset == ABSENT else self._decode(name, row, item) if is_text else item
+            for offset, row, item in zip(offsets, data.rows.tolist(), items, strict=True)
         ]
+
+    def _decode(self, name: str, row: int, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise DecodeError(
+                f"{name} of {self.table.name_row(row)!r} is not UTF-8: {error}; kinds={{{name!r}: None}} gives its bytes"
+            ) from None
 
     def _read_labels(self, step: StepPlan) -> NDArray[np.int64]:
         labels = self.columns.label[step.rows]

@@ -217,7 +217,7 @@ def _check_views(pipelines: Sequence[Pipeline], views: Views | None, as_list: bo
     if as_list:
         raise ValueError("views of different sizes cannot be stacked: leave stack or collate out")
     kinds = {(p.final_output, None if p.recipe is None else p.recipe.size) for p in pipelines}
-    if len(kinds) > 1:
+    if len(kinds) > 1 or any(size is None for _, size in kinds):
         raise ValueError("views differ in size or type and cannot be stacked: leave stack=True out")
 
 
@@ -246,10 +246,30 @@ def _check(contents: Contents, options: LoaderOptions) -> None:
         raise ValueError(
             f"collate_fn needs images, but fields is {contents.fields!r}; add {IMAGE!r}"
         )
+    if contents.as_list and contents.shape != IMAGES:
+        raise ValueError("clips are stacked: leave collate='list' out")
+    if options.tokenize is not None and options.collate_fn is not None:
+        raise ValueError("collate_fn gets the texts as they are: tokenize them there")
+    _check_rules(contents)
     if options.tokenize is not None and not contents.texts:
         raise ValueError(f"tokenize gets texts, but there are none among {contents.fields!r}")
     if options.buckets is not None:
         _check_buckets(contents)
+
+
+def _check_rules(contents: Contents) -> None:
+    """Raise ValueError if a mask or map has a rule that steps in Python, which torchvision runs, would not follow."""
+    if not any(pipeline.steps for pipeline in contents.pipelines):
+        return
+    for name, kind in contents.columns.requested.kinds.items():
+        ruled = (isinstance(kind, Map) and kind.scale != "none") or (
+            isinstance(kind, Mask) and kind.interpolation != "nearest"
+        )
+        if ruled and name in contents.targets.owners:
+            raise ValueError(
+                f"{name!r} is {kind}, and steps in Python would not follow its rule: leave these steps out (print a loader "
+                "without it to see which they are), or give it another kind"
+            )
 
 
 def _check_mixing(contents: Contents, options: LoaderOptions) -> None:
@@ -271,7 +291,9 @@ def _check_mixing(contents: Contents, options: LoaderOptions) -> None:
 
 def _check_buckets(contents: Contents) -> None:
     if not contents.pictures or not contents.pictures[0].recipes or contents.shape != IMAGES:
-        raise ValueError("buckets need images whose first steps run in the core: see print(loader)")
+        raise ValueError(
+            "buckets need images whose steps all run in the core, without collate_fn, or with steps in Python after them"
+        )
     for pipeline in contents.pipelines:
         assert pipeline.recipe is not None
         pipeline.recipe.cover((1, 1), "center")  # raises if a step gives the size

@@ -114,6 +114,10 @@ class LoaderOptions:
         self._set(fields=tuple(self.fields), kinds=dict(self.kinds))
         if twice := {name for name in self.fields if self.fields.count(name) > 1}:
             raise ValueError(f"fields is {self.fields!r}: it has {min(twice)!r} twice")
+        if fixed := self.kinds.keys() & {IMAGE, LABEL}:
+            raise ValueError(
+                f"kinds has {min(fixed)!r}, whose kind is fixed: name the field itself"
+            )
         if unknown := self.kinds.keys() - set(self.fields):
             raise ValueError(f"kinds has {min(unknown)!r}, which is not in fields: {self.fields!r}")
 

@@ -179,7 +179,12 @@ class Producer:
         return SampleSteps(
             kinds=kinds,
             owners=owners,
-            columns=tuple(n for n in contents.fields if n in requested.per_box and n not in kinds),
+            per_box={
+                name: requested.per_box[name]
+                for name in contents.fields
+                if requested.per_box.get(name) in owners and name not in kinds
+            },
+            unwraps=options.collate_fn is None,
             depth16=options.depth16,
             orient=options.orient and contents.pipelines[0].clip is None,
             wraps="torchvision" in sys.modules,  # a program that uses v2 has imported it

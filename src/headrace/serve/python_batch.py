@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.kinds import Boxes, Image, Points
+from headrace.kinds import Boxes, Image
 from headrace.recipe.core_or_python import Pipeline
 from headrace.serve.bad_samples import OnError, choose_rows, take_rows
 from headrace.serve.batch import IGNORED_LABEL, map_nested
@@ -116,12 +116,8 @@ class PythonSteps:
         return tuple(name for name in kinds if isinstance(kinds[name], Image))
 
     def __call__(self, raw: Raw) -> Done:
-        try:
-            raw = self._tokenize(raw)
-        except Exception as error:  # noqa: BLE001 - raised again in the training loop
-            return Done((), failure=make_failure(error, "tokenize failed", "its traceback", None))
         if not self.moves_pixels:
-            return Done(raw.columns)
+            return self._finish(dict(zip(self.fields, raw.columns, strict=True)), None, ())
         results: dict[int, list[list[Any]]] = {}
         bad: list[tuple[int, str]] = []
         count = len(raw.seeds[0]) // math.prod(self.lead)
@@ -144,13 +140,23 @@ class PythonSteps:
         except Exception as error:  # noqa: BLE001
             return Done((), failure=make_failure(error, "collating failed", "its traceback", None))
 
-    def _tokenize(self, raw: Raw) -> Raw:
-        if self.tokenize is None:
-            return raw
-        columns = list(raw.columns)
-        for place in self.texts:
-            columns[place] = self.tokenize(columns[place])
-        return replace(raw, columns=tuple(columns))
+    def _finish(
+        self,
+        columns: dict[str, Any],
+        kept: NDArray[np.int64] | None,
+        bad: tuple[tuple[int, str], ...],
+    ) -> Done:
+        """Return the values of a batch, with what `tokenize` makes of texts; a sample without one has an empty one."""
+        for place in self.texts if self.tokenize is not None else ():
+            assert self.tokenize is not None
+            name = self.fields[place]
+            texts = ["" if text is None else text for text in columns[name]]
+            try:
+                columns[name] = self.tokenize(texts)
+            except Exception as error:  # noqa: BLE001 - raised again in the training loop
+                failure = make_failure(error, "tokenize failed", "its traceback", None)
+                return Done((), failure=failure)
+        return Done(tuple(columns.values()), kept, bad)
 
     def _ignore_labels(self, raw: Raw) -> Raw:
         if self.label_at is None:
@@ -192,14 +198,14 @@ class PythonSteps:
             lists = {n: c.tolist() if isinstance(c, np.ndarray) else c for n, c in columns.items()}
             for name in raw.values[0]:
                 lists[name] = [self._join(results[place], name) for place in places]
-            return Done(self.collate_fn(list(zip(*lists.values()))), kept, bad)
+            return Done(self.collate_fn(list(zip(*lists.values(), strict=True))), kept, bad)
         for name in raw.values[0]:
             views = [
                 self._collate_field(name, view, [results[place][view] for place in places])
                 for view in range(len(self.pipelines))
             ]
             columns[name] = self._join_views(views)
-        return Done(tuple(columns.values()), kept, bad)
+        return self._finish(columns, kept, bad)
 
     def _collate_field(self, name: str, view: int, samples: list[list[Any]]) -> Any:
         """Return the values of a field in one view."""
@@ -207,8 +213,6 @@ class PythonSteps:
         kind = self.sample.kinds.get(name)
         if kind is None or isinstance(kind, Boxes) or name in self.ragged:
             return values
-        if isinstance(kind, Points):
-            return collate(values, tensors=self.tensors)
         if not isinstance(kind, Image):
             return values if self.as_list else collate(values, tensors=self.tensors)
         if self.as_list:

@@ -40,18 +40,25 @@ class SampleSteps:
     Args:
         kinds: The kinds of the fields that go through the steps, by their names.
         owners: The image that each of the others follows.
-        columns: The columns of boxes, which go through the steps too.
+        per_box: The columns of boxes, which go through the steps too, and the boxes that they belong to.
         depth16: How images with 16 bits per pixel become bytes.
         orient: Whether images are turned upright.
         wraps: Whether targets are torchvision's `tv_tensors`.
+        unwraps: Whether they become arrays again after the steps, whatever they were in between.
     """
 
     kinds: Mapping[str, Kind]
     owners: Mapping[str, str] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
+    per_box: Mapping[str, str] = field(default_factory=dict)
     depth16: Depth16 = "clip"
     orient: bool = False
     wraps: bool = False
+    unwraps: bool = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of boxes."""
+        return tuple(self.per_box)
 
     @property
     def is_alone(self) -> bool:
@@ -67,6 +74,8 @@ class SampleSteps:
                 sample |= {name: step(sample[name]) for name in images}
             else:
                 sample = self._check(step, step(sample))
+        if self.unwraps and not self.is_alone:
+            sample |= {n: _unwrap(sample[n]) for n in sample if n not in images}
         return sample
 
     def make_black(self, pipeline: Pipeline) -> dict[str, Any]:
@@ -76,9 +85,10 @@ class SampleSteps:
             if isinstance(kind, Image):
                 values[name] = BLACK
             elif isinstance(kind, Mask):
-                values[name] = np.full(BLACK.shape[:2], kind.fill, np.int64)
+                values[name] = np.full(BLACK.shape[:2], kind.fill % 256, kind.dtype or np.uint8)
             elif isinstance(kind, Map):
-                values[name] = np.zeros(BLACK.shape[:2], np.float32)
+                channels = (2,) if kind.scale == "xy" else ()
+                values[name] = np.zeros((*BLACK.shape[:2], *channels), np.float32)
             else:
                 values[name] = np.zeros((0, 4 if isinstance(kind, Boxes) else 2), np.float32)
         values |= {name: np.zeros(0, np.int64) for name in self.columns}
@@ -91,6 +101,12 @@ class SampleSteps:
                 f"{step!r:.200} returned {found!s:.200}; it gets a dict of {[*self.kinds, *self.columns]}, and must "
                 "return one"
             )
+        for name, boxes in self.per_box.items():
+            if len(sample[name]) != len(sample[boxes]):
+                raise ValueError(
+                    f"{step!r:.200} left {len(sample[boxes])} {boxes} and {len(sample[name])} {name}: it must drop both "
+                    "alike; v2.SanitizeBoundingBoxes takes a labels_getter for that"
+                )
         return sample
 
     def _convert(self, pipeline: Pipeline, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +153,10 @@ def _decode_target(name: str, kind: Kind, value: Any) -> Any:
             return np.ascontiguousarray(read_array(value), np.float32)
         with PILImage.open(io.BytesIO(value)) as image:
             divisor = kind.divisor if isinstance(kind, Map) else 1.0
-            return np.asarray(image, np.float32) / np.float32(divisor)
+            levels = np.asarray(image, np.float32) / np.float32(divisor)
+        if levels.ndim != 2:
+            raise DecodeError(f"the map has {levels.shape[-1]} channels; an image of one is needed")
+        return levels
     except DecodeError as error:
         raise BadImage(f"{name}: {error}") from None
     except Exception as error:  # noqa: BLE001 - Pillow raises nearly everything for bad data
@@ -149,12 +168,23 @@ def _wrap(kind: Kind, array: NDArray[Any], size: tuple[int, ...]) -> Any:
     import torch
     from torchvision import tv_tensors
 
+    if array.dtype == np.uint16:
+        array = array.astype(np.int32)  # torch does little with uint16
     tensor = torch.from_numpy(np.array(array))  # a copy, which steps may change
     if isinstance(kind, Points):
         return tv_tensors.KeyPoints(tensor, canvas_size=size)
     if isinstance(kind, Boxes):
         return tv_tensors.BoundingBoxes(tensor, format="XYXY", canvas_size=size)
     return tv_tensors.Mask(tensor.movedim(-1, 0) if tensor.ndim == 3 else tensor)
+
+
+def _unwrap(value: Any) -> Any:
+    """Return a target as an array again, maps as [H, W, C]."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "numpy"):
+        return value
+    array = value.numpy()
+    is_planar = type(value).__name__ == "Mask" and array.ndim == 3
+    return np.ascontiguousarray(np.moveaxis(array, 0, -1)) if is_planar else array
 
 
 def _as_tensor(values: Any) -> Any:

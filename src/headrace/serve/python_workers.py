@@ -96,8 +96,9 @@ class PythonPart:
         return batch.replace(tuple(values.values()))
 
     def _has_pictures(self, value: Any) -> bool:
-        views = value if isinstance(value, (tuple, list)) else [value]
-        return any(isinstance(view, Pictures) for view in views)
+        if isinstance(value, (tuple, list)):
+            return any(map(self._has_pictures, value))
+        return isinstance(value, Pictures)
 
     def _finish_views(self, value: Any) -> Any:
         """Run the last steps in the core, on each view with its own."""

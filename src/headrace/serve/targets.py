@@ -182,9 +182,11 @@ class Targets:
             if isinstance(kind, Boxes):
                 kept[name] = arrays.split(arrays.find_kept(view))
         for name, boxes in requested.per_box.items():
+            if boxes not in kept:
+                continue  # an ordinary column
             if name not in values:
-                values[name] = self._read_per_box(name, rows)
-            values[name] = _keep(name, values[name], kept.get(boxes), failed)
+                values[name] = self._read_per_box(name, rows, failed)
+            values[name] = _keep(name, values[name], kept[boxes], failed)
         values |= {name: _keep(name, values[name], keep, failed) for name, keep in kept.items()}
         return {name: self._stack(name, value) for name, value in values.items()}
 
@@ -217,14 +219,22 @@ class Targets:
                     else _decode_numbers(kind, found[name][place])
                 )
                 arrays.append(_read_coordinates(kind, value))
-            except (DecodeError, ValueError, TypeError) as error:
+            except (DecodeError, ValueError, TypeError, OverflowError, RecursionError) as error:
                 failed.setdefault(place, f"{name}: {error}")
                 arrays.append(np.zeros((0, 4 if isinstance(kind, Boxes) else 2), np.float32))
         return arrays
 
-    def _read_per_box(self, name: str, rows: NDArray[np.int64]) -> list[Any]:
-        column = self.columns.user[name]
-        return [_as_column(column[row].as_py(), column.type) for row in rows.tolist()]
+    def _read_per_box(
+        self, name: str, rows: NDArray[np.int64], failed: dict[int, str]
+    ) -> list[Any]:
+        column, values = self.columns.user[name], []
+        for place, row in enumerate(rows.tolist()):
+            try:
+                values.append(_as_column(column[row].as_py(), column.type))
+            except (TypeError, ValueError, OverflowError) as error:
+                failed.setdefault(place, f"{name}: {error}")
+                values.append([])
+        return values
 
 
 class _Ragged(NamedTuple):
@@ -287,7 +297,10 @@ def _choose_dtype(kind: Mask, target: TargetColumns, wanted: str | None) -> Any:
         return np.dtype(np.int32)
     arrays = [np.dtype(n.split("-")[1]) for n in target.encodings if n.startswith("npy-")]
     small = [np.dtype(np.uint16 if target.is_deep else np.uint8)]
-    return np.result_type(*(arrays or small), *(small if target.is_deep else []))
+    found = np.result_type(*(arrays or small), *(small if target.is_deep else []))
+    if found.name in ("uint8", "uint16", "int32", "int64"):
+        return found
+    return np.dtype(np.int32 if found.itemsize <= 2 else np.int64)
 
 
 def _count_channels(name: str, target: TargetColumns) -> int | None:
@@ -316,7 +329,9 @@ def _decode_numbers(kind: Points | Boxes, data: memoryview) -> Any:
 
 def _read_coordinates(kind: Points | Boxes, value: Any) -> NDArray[np.float32]:
     """Return points [..., 2], or boxes [N, 4] as (left, top, right, bottom)."""
-    array = np.asarray([] if value is None else value, np.float32)
+    if value is None:
+        raise ValueError(f"there are no {NAMES[type(kind)]}, not even an empty list")
+    array = np.asarray(value, np.float32)
     last = 4 if isinstance(kind, Boxes) else 2
     if not array.size:
         array = array.reshape(0, last)
@@ -337,16 +352,14 @@ def _as_column(value: Any, dtype: pa.DataType) -> Any:
     if inner is not None and pa.types.is_integer(inner):
         return np.asarray(values, np.int64)
     if inner is not None and pa.types.is_floating(inner):
-        return np.asarray(values, np.float32)
+        return np.asarray(values, inner.to_pandas_dtype())
     return values
 
 
 def _keep(
-    name: str, values: Any, kept: list[NDArray[np.bool_]] | None, failed: dict[int, str]
+    name: str, values: Any, kept: list[NDArray[np.bool_]], failed: dict[int, str]
 ) -> list[Any]:
     """Return the values of the boxes that are kept, of each sample; a sample with another number of values fails."""
-    if kept is None:
-        return list(values)
     chosen = []
     for place, (value, keep) in enumerate(zip(values, kept, strict=True)):
         if len(value) != len(keep):

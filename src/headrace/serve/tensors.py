@@ -63,7 +63,8 @@ def to_tensors(batch: Batch, contents: Contents) -> Batch:
 
     Clips become [B, 3, T, H, W], several [B, K, 3, T, H, W]; stacked views [V, B, 3, H, W]; images of a list [3, H, W].
     """
-    (axes, channels), dtype = contents.axes, contents.outputs[0].dtype
+    axes, channels = contents.axes
+    has_bfloat16 = any(output.dtype == "bfloat16" for output in contents.outputs)
     maps = axes if contents.stack or contents.as_list else 4
 
     def convert(place: int, array: NDArray[Any]) -> torch.Tensor:
@@ -72,7 +73,7 @@ def to_tensors(batch: Batch, contents: Contents) -> Batch:
             return tensor.movedim(-1, channels)
         if place not in contents.image_at or array.ndim != axes:
             return tensor
-        if dtype == "bfloat16" and array.dtype == np.uint16:
+        if has_bfloat16 and array.dtype == np.uint16:
             tensor = tensor.view(torch.bfloat16)
         return tensor.movedim(-1, channels)
 
