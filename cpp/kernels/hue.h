@@ -1,4 +1,5 @@
-// RGB to HSV and back, in bytes, with the arithmetic of Pillow: some of it is float, some double.
+// RGB to HSV and back in bytes, as Pillow does it. Pillow computes some of it in double; in float
+// all results are the same bytes, as the test of all levels shows.
 #pragma once
 
 #include "vector.h"
@@ -6,50 +7,44 @@
 namespace headrace {
 namespace {
 
-// Returns the hue of a pixel that is not grey; `most` is its highest level, `range` the difference
-// from the lowest one.
+// Returns the hue; `range` is the difference between the highest level, `most`, and the lowest one.
 HEADRACE_INLINE int find_hue(int red, int green, int blue, int most, int range) {
-  const float over = float(range);
-  const float r = float(most - red) / over, g = float(most - green) / over,
-              b = float(most - blue) / over;
-  const double first = red == most ? 0.0 : green == most ? 2.0 : 4.0;
-  const float plus = red == most ? b : green == most ? r : g;
-  const float minus = red == most ? g : green == most ? b : r;
-  const float sixth = float(first + double(plus) - double(minus));
-  const double turn = double(sixth) / 6.0 + 1.0;
-  const float hue = float(turn >= 1.0 ? turn - 1.0 : turn);  // fmod(turn, 1), since turn < 2
-  return int(double(hue) * 255.0);
-}
-
-// Rounds halves up; `level` is not negative.
-HEADRACE_INLINE int round_level(double level) {
-  const int whole = int(level);
-  return whole + (level - whole >= 0.5 ? 1 : 0);
+  const int least = most - range, middle = red + green + blue - most - least;
+  const float over = float(range == 0 ? 1 : range), part = float(most - middle) / over;
+  const bool is_red = red == most, is_green = green == most;
+  const float first = is_red ? 0.0f : is_green ? 2.0f : 4.0f;
+  const int after = is_red ? green : is_green ? blue : red;
+  const int before = is_red ? blue : is_green ? red : green;
+  // Pillow adds and subtracts the distances of both other channels; that of the lowest one is 1.
+  const float sixths = before < after ? first + 1.0f - part : first - 1.0f + part;
+  const float hue = sixths / 6.0f;
+  return int((hue < 0.0f ? hue + 1.0f : hue) * 255.0f);
 }
 
 // Adds `turn` to the hues of `count` pixels, whose channels lie apart.
-void turn_hue(uint8_t* reds, uint8_t* greens, uint8_t* blues, size_t count, uint8_t turn) {
+void turn_hue(uint8_t* __restrict reds, uint8_t* __restrict greens, uint8_t* __restrict blues,
+              size_t count, uint8_t turn) {
   for (size_t i = 0; i < count; ++i) {
     const int red = reds[i], green = greens[i], blue = blues[i];
     const int most = std::max(red, std::max(green, blue));
     const int range = most - std::min(red, std::min(green, blue));
-    const int divisor = range == 0 ? 1 : range;
-    const int hue = (find_hue(red, green, blue, most, divisor) + turn) & 255;
-    const int full = most == 0 ? 1 : most;
-    const int saturation = range == 0 ? 0 : int(double(float(range) / float(full)) * 255.0);
+    const int hue = (find_hue(red, green, blue, most, range) + turn) & 255;
+    const float full = float(most == 0 ? 1 : most);
+    const int saturation = int(float(range) / full * 255.0f);
 
-    const double place = double(hue) * 6.0 / 255.0;
-    const int sector = int(place);
-    const float rest = float(place - sector), strength = float(double(saturation) / 255.0);
-    const double value = most;
-    const int p = round_level(value * (1.0 - double(strength)));
-    const int q = round_level(value * (1.0 - double(strength * rest)));
-    const int t = round_level(value * (1.0 - double(strength) * (1.0 - double(rest))));
-    const int s = sector == 6 ? 0 : sector;
-    const bool grey = saturation == 0;
-    reds[i] = uint8_t(grey || s == 0 || s == 5 ? most : s == 1 ? q : s == 4 ? t : p);
-    greens[i] = uint8_t(grey || s == 1 || s == 2 ? most : s == 0 ? t : s == 3 ? q : p);
-    blues[i] = uint8_t(grey || s == 3 || s == 4 ? most : s == 2 ? t : s == 5 ? q : p);
+    // Between two of six colours: one channel is high, one low, and the third goes up or down.
+    const int sixth = int(float(hue) * float(6.0 / 255.0));
+    const float rest = float(hue * 6 - sixth * 255) / 255.0f, strength = float(saturation) / 255.0f;
+    const float fall = sixth & 1 ? rest : 1.0f - rest, value = float(most);
+    const int low = int(value * (1.0f - strength) + 0.5f);
+    const int middle = int(value * (1.0f - strength * fall) + 0.5f);
+    const int s = sixth == 6 ? 0 : sixth;
+    const bool red_high = (s == 0) | (s == 5), red_low = (s == 2) | (s == 3);
+    const bool green_high = (s == 1) | (s == 2), green_low = s >= 4;
+    const bool blue_high = (s == 3) | (s == 4), blue_low = s <= 1;
+    reds[i] = uint8_t(red_high ? most : red_low ? low : middle);
+    greens[i] = uint8_t(green_high ? most : green_low ? low : middle);
+    blues[i] = uint8_t(blue_high ? most : blue_low ? low : middle);
   }
 }
 
