@@ -78,7 +78,7 @@ struct Kernels {
   void (*add_up_to)(uint8_t* bytes, size_t size, int add, uint8_t last);
   // The least and the most of each channel of RGB pixels.
   void (*find_levels)(const uint8_t* pixels, size_t count, uint8_t least[3], uint8_t most[3]);
-  // Adds to the hues of pixels, whose channels lie apart.
+  // Adds to the hues of pixels, whose channels lie apart, up to the next multiple of kLineUnit.
   void (*turn_hue)(uint8_t* reds, uint8_t* greens, uint8_t* blues, size_t count, uint8_t turn);
   // Smooths `size` bytes of an RGB row. All rows have a pixel before and behind; `sums` has room
   // for size + 6.

@@ -166,6 +166,24 @@ void warp_row(const Warp& warp, int32_t y, uint8_t* out, int32_t width) {
     warp_row_as<Filter, false>(warp, y, out, width);
 }
 
+// Draws `count` nearest pixels, which all lie in the source.
+template <typename Offset>
+HEADRACE_INLINE void draw_fixed(const Warp& warp, FixedPlace place, uint8_t* out, int32_t count) {
+  const auto stride = Offset(warp.stride);
+  for (int32_t begin = 0; begin < count; begin += kPlaces) {
+    Offset offsets[kPlaces];
+    for (uint32_t i = 0; i < kPlaces; ++i) {
+      const uint32_t steps = uint32_t(begin) + i;
+      offsets[i] = Offset((place.y + steps * place.step_y) >> 16) * stride +
+                   Offset((place.x + steps * place.step_x) >> 16) * 3;
+    }
+    const int32_t end = std::min(kPlaces, count - begin);
+    for (int32_t i = 0; i < end - 1; ++i, out += 3) std::memcpy(out, warp.pixels + offsets[i], 4);
+    std::memcpy(out, warp.pixels + offsets[end - 1], 3);
+    out += 3;
+  }
+}
+
 // Draws a row of nearest pixels. Those that lie in the source are next to each other.
 void warp_fixed(const Warp& warp, FixedPlace place, uint8_t* out, int32_t width) {
   // Places beyond 2^31 are negative.
@@ -178,12 +196,13 @@ void warp_fixed(const Warp& warp, FixedPlace place, uint8_t* out, int32_t width)
   int32_t begin = 0, end = width;
   for (; begin < end && !is_inside(begin); ++begin) std::memcpy(out + begin * 3, warp.fill, 3);
   for (; begin < end && !is_inside(end - 1); --end) std::memcpy(out + (end - 1) * 3, warp.fill, 3);
-  uint32_t x = place.x + uint32_t(begin) * place.step_x;
-  uint32_t y = place.y + uint32_t(begin) * place.step_y;
-  for (int32_t i = begin; i < end; ++i, x += place.step_x, y += place.step_y) {
-    const uint8_t* from = warp.pixels + size_t(y >> 16) * warp.stride + size_t(x >> 16) * 3;
-    std::memcpy(out + i * 3, from, 3);
-  }
+  if (begin == end) return;
+  place.x += uint32_t(begin) * place.step_x;
+  place.y += uint32_t(begin) * place.step_y;
+  if (warp.stride * size_t(warp.height) <= UINT32_MAX)
+    draw_fixed<uint32_t>(warp, place, out + begin * 3, end - begin);
+  else
+    draw_fixed<size_t>(warp, place, out + begin * 3, end - begin);
 }
 
 }  // namespace
