@@ -104,12 +104,22 @@ void blur_columns(const Canvas& from, const BoxWeights& box, uint32_t* sums, con
   }
 }
 
+// Returns e^x for x up to 0: the same bits on every machine, unlike that of the C library.
+double find_exp(double x) {
+  if (!(x > -700)) return 0;
+  const double turns = std::nearbyint(x * 1.44269504088896340736);
+  const double rest = x - turns * 0.69314718036912381649 - turns * 1.9082149292705877e-10;
+  double sum = 1;
+  for (int k = 13; k >= 1; --k) sum = 1 + sum * rest / k;
+  return std::ldexp(sum, int(turns));
+}
+
 // Returns the weights of a Gaussian, which add up to 1.
 const float* weigh_gaussian(double sigma, int size, Buffer<float>& memory) {
   float *weights = memory.reserve(size_t(size)), sum = 0;
   for (int i = 0; i < size; ++i) {
     const float x = float(i - size / 2) / float(sigma);
-    weights[i] = float(std::exp(-0.5 * double(x * x)));
+    weights[i] = float(find_exp(-0.5 * double(x * x)));
     sum += weights[i];
   }
   for (int i = 0; i < size; ++i) weights[i] /= sum;
