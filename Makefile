@@ -73,7 +73,7 @@ FUZZ_FLAGS := -std=c++17 -O1 -g -pthread -fsanitize=address,undefined -fno-sanit
 
 FUZZ_SHARE := $(shell expr $(FUZZ_SECONDS) / 2)
 
-fuzz: build/fuzz/resize
+fuzz: build/fuzz/resize build/fuzz/program
 ifneq ($(shell command -v clang++),)
 	@mkdir -p build/fuzz/found_jpeg build/fuzz/found_png
 	for kind in jpeg png; do \
@@ -87,11 +87,12 @@ else
 	cd build/fuzz && ./png ../../fuzz/corpus_png $(FUZZ_SHARE)
 endif
 	build/fuzz/resize $$(date +%s) $$((50 * $(FUZZ_SECONDS)))
+	build/fuzz/program $$(date +%s) $$((50 * $(FUZZ_SECONDS)))
 
 build/fuzz/jpeg build/fuzz/png: build/fuzz/%: fuzz/fuzz_%.cpp fuzz/mutate.cpp $(FUZZ_OBJECTS)
 	g++ $(FUZZ_FLAGS) $^ -o $@
 
-build/fuzz/resize: fuzz/stress_resize.cpp $(FUZZ_OBJECTS)
+build/fuzz/resize build/fuzz/program: build/fuzz/%: fuzz/stress_%.cpp $(FUZZ_OBJECTS)
 	g++ $(FUZZ_FLAGS) $^ -o $@
 
 build/fuzz/%.o: cpp/%.cpp $(shell find cpp -name "*.h")

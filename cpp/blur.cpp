@@ -43,6 +43,25 @@ void pad_line(uint8_t* line, int32_t width, size_t border) {
   }
 }
 
+// Sums of all pixels up to `reach` bytes away.
+void sum_far(const uint8_t* in, size_t size, size_t reach, uint32_t* sums) {
+  const uint8_t *before = in - reach, *after = in + reach;
+  uint32_t red = 0, green = 0, blue = 0;
+  for (size_t i = 0; i < 2 * reach; i += 3) {
+    red += before[i];
+    green += before[i + 1];
+    blue += before[i + 2];
+  }
+  for (size_t i = 0; i < size; i += 3) {
+    sums[i] = red += after[i];
+    sums[i + 1] = green += after[i + 1];
+    sums[i + 2] = blue += after[i + 2];
+    red -= before[i];
+    green -= before[i + 1];
+    blue -= before[i + 2];
+  }
+}
+
 // Blurs `in`, which has a border, along itself.
 void blur_line(const uint8_t* in, size_t size, const BoxWeights& box, uint32_t* sums,
                uint8_t* out) {
@@ -50,15 +69,7 @@ void blur_line(const uint8_t* in, size_t size, const BoxWeights& box, uint32_t* 
   if (box.radius <= 3)
     kernels().sum_line(in, size, box.radius, sums);
   else
-    for (size_t c = 0; c < 3; ++c) {
-      uint32_t sum = 0;
-      for (size_t i = 0; i < 2 * reach; i += 3) sum += (in - reach)[c + i];
-      for (size_t i = c; i < size; i += 3) {
-        sum += in[i + reach];
-        sums[i] = sum;
-        sum -= (in - reach)[i];
-      }
-    }
+    sum_far(in, size, reach, sums);
   kernels().weigh_box(sums, in - reach - 3, in + reach + 3, box.middle, box.far, out, size);
 }
 
@@ -66,7 +77,7 @@ void blur_line(const uint8_t* in, size_t size, const BoxWeights& box, uint32_t* 
 void blur_rows(const Canvas& canvas, const BoxWeights& box, BlurMemory& memory, uint8_t* out) {
   const auto border = size_t(box.radius) + 1;
   const size_t size = canvas.stride(), length = size + border * 6 + 64;
-  uint8_t* lines = memory.lines.reserve(length * 2);
+  uint8_t* lines = memory.padded.reserve(length * 2);
   uint8_t *first = lines + border * 3, *second = first + length;
   uint32_t* sums = memory.sums.reserve(size);
   for (int32_t y = 0; y < canvas.height; ++y, out += size) {
@@ -93,12 +104,22 @@ void blur_columns(const Canvas& from, const BoxWeights& box, uint32_t* sums, con
   }
 }
 
+// Returns e^x for x up to 0: the same bits on every machine, unlike that of the C library.
+double find_exp(double x) {
+  if (!(x > -700)) return 0;
+  const double turns = std::nearbyint(x * 1.44269504088896340736);
+  const double rest = x - turns * 0.69314718036912381649 - turns * 1.9082149292705877e-10;
+  double sum = 1;
+  for (int k = 13; k >= 1; --k) sum = 1 + sum * rest / k;
+  return std::ldexp(sum, int(turns));
+}
+
 // Returns the weights of a Gaussian, which add up to 1.
 const float* weigh_gaussian(double sigma, int size, Buffer<float>& memory) {
   float *weights = memory.reserve(size_t(size)), sum = 0;
   for (int i = 0; i < size; ++i) {
     const float x = float(i - size / 2) / float(sigma);
-    weights[i] = float(std::exp(-0.5 * double(x * x)));
+    weights[i] = float(find_exp(-0.5 * double(x * x)));
     sum += weights[i];
   }
   for (int i = 0; i < size; ++i) weights[i] /= sum;
@@ -137,19 +158,23 @@ void gaussian_blur(const Canvas& canvas, float radius, BlurMemory& memory) {
 }
 
 void torch_blur(const Canvas& canvas, double sigma, int size, BlurMemory& memory) {
-  const int32_t half = size / 2;
+  const int32_t half = size / 2, height = canvas.height;
   const size_t stride = canvas.stride(), border = size_t(half) * 3;
   const float* weights = weigh_gaussian(sigma, size, memory.weights);
-  const Canvas copy{memory.picture.reserve(canvas.size() + kBlurPadding), canvas.width,
-                    canvas.height};
-  std::memcpy(copy.pixels, canvas.pixels, canvas.size());
-  const uint8_t** rows = memory.rows.reserve(size_t(size));
-  float* line = memory.row.reserve(stride + 2 * border + kBlurPadding) + border;
-  for (int32_t y = 0; y < canvas.height; ++y) {
-    for (int i = 0; i < size; ++i) rows[i] = copy.row(reflect(y + i - half, canvas.height));
-    kernels().weigh_rows(rows, weights, size, line, stride);
+  const float** lines = memory.lines.reserve(size_t(size));
+  float* line = memory.line.reserve(stride + 2 * border + kBlurPadding) + border;
+  float* smooth = memory.smooth.reserve(stride * size_t(height) + kBlurPadding);
+  for (int32_t i = 0; i < size; ++i) lines[i] = line + (i - half) * 3;
+  for (int32_t y = 0; y < height; ++y) {
+    kernels().widen_levels(canvas.row(y), line, stride);
     mirror_ends(line, canvas.width, half);
-    kernels().weigh_pixels(line - border, weights, size, canvas.row(y), stride);
+    kernels().weigh_lines(lines, weights, size, smooth + size_t(y) * stride, stride);
+  }
+  for (int32_t y = 0; y < height; ++y) {
+    for (int32_t i = 0; i < size; ++i)
+      lines[i] = smooth + size_t(reflect(y + i - half, height)) * stride;
+    kernels().weigh_lines(lines, weights, size, line, stride);
+    kernels().round_levels(line, canvas.row(y), stride);
   }
 }
 

@@ -9,10 +9,10 @@
 namespace headrace {
 
 struct BlurMemory {
-  Buffer<uint8_t> picture, lines;
+  Buffer<uint8_t> picture, padded;
   Buffer<uint32_t> sums;
-  Buffer<float> weights, row;
-  Buffer<const uint8_t*> rows;
+  Buffer<float> weights, line, smooth;
+  Buffer<const float*> lines;
 };
 
 // Pillow's GaussianBlur: three box blurs along rows, then three along columns.

@@ -21,8 +21,7 @@ struct Unstuffed;
 struct Warp;
 class ColumnPass;
 
-// Elements that weigh_rows and weigh_pixels may read, and the former may write, behind the last
-// one.
+// Elements that weigh_lines reads and writes behind the last one.
 constexpr size_t kBlurPadding = 32;
 
 using ColumnKernel = void (*)(ColumnPass&, const Planar& in, const Planar& out);
@@ -79,11 +78,14 @@ struct Kernels {
   void (*add_up_to)(uint8_t* bytes, size_t size, int add, uint8_t last);
   // The least and the most of each channel of RGB pixels.
   void (*find_levels)(const uint8_t* pixels, size_t count, uint8_t least[3], uint8_t most[3]);
-  // Adds to the hues of pixels, whose channels lie apart.
+  // Adds to the hues of pixels, whose channels lie apart, up to the next multiple of kLineUnit.
   void (*turn_hue)(uint8_t* reds, uint8_t* greens, uint8_t* blues, size_t count, uint8_t turn);
-  // Smooths `size` bytes of an RGB row. All rows have a pixel before and behind.
-  void (*smooth_row)(const uint8_t* above, const uint8_t* here, const uint8_t* below, uint8_t* out,
-                     size_t size);
+  // Smooths `size` bytes of an RGB row. All rows have a pixel before and behind; `sums` has room
+  // for size + 6.
+  void (*smooth_row)(const uint8_t* above, const uint8_t* here, const uint8_t* below,
+                     uint16_t* sums, uint8_t* out, size_t size);
+  // Mirrors a row of RGB pixels. One byte behind `in` is read.
+  void (*reverse_row)(const uint8_t* in, uint8_t* out, size_t count);
 
   // A row of a transformed picture, by WarpFilter; and one of nearest pixels in fixed point.
   void (*warp_row[3])(const Warp& warp, int32_t y, uint8_t* out, int32_t width);
@@ -96,11 +98,12 @@ struct Kernels {
   // Weighted sums of a box and of the pixels beyond it, rounded to bytes; weights are of 2^24.
   void (*weigh_box)(const uint32_t* sums, const uint8_t* before, const uint8_t* after,
                     uint32_t middle, uint32_t far, uint8_t* out, size_t size);
-  // Weighted sums of rows; and of the pixels of a row, rounded to bytes. `in` begins with those
-  // before the first one.
-  void (*weigh_rows)(const uint8_t* const* rows, const float* weights, int count, float* out,
-                     size_t size);
-  void (*weigh_pixels)(const float* in, const float* weights, int count, uint8_t* out, size_t size);
+  // Weighted sums of an odd number of lines, with symmetric weights; levels to floats, and back to
+  // the nearest one.
+  void (*weigh_lines)(const float* const* lines, const float* weights, int count, float* out,
+                      size_t size);
+  void (*widen_levels)(const uint8_t* in, float* out, size_t size);
+  void (*round_levels)(const float* in, uint8_t* out, size_t size);
 };
 
 // The fastest kernels for this CPU.

@@ -8,9 +8,8 @@
 #include "color.h"
 #include "erase.h"
 #include "hue.h"
+#include "kernels.h"
 #include "levels.h"
-#include "sharpness.h"
-#include "warp.h"
 
 namespace headrace {
 namespace {
@@ -31,10 +30,11 @@ uint8_t to_turn(double part) {
 // Returns the first level that is not below a threshold, up to 256.
 int find_first_level(double threshold) { return to_int(std::ceil(threshold), 0, 256); }
 
-void flip(const Canvas& canvas) {
+void flip(const Canvas& canvas, Buffer<uint8_t>& memory) {
+  uint8_t* copy = memory.reserve(canvas.stride() + 1);
   for (int32_t y = 0; y < canvas.height; ++y) {
-    uint8_t *left = canvas.row(y), *right = left + canvas.stride() - 3;
-    for (; left < right; left += 3, right -= 3) std::swap_ranges(left, left + 3, right);
+    std::memcpy(copy, canvas.row(y), canvas.stride());
+    kernels().reverse_row(copy, canvas.row(y), size_t(canvas.width));
   }
 }
 
@@ -82,7 +82,7 @@ void run_step(Op op, const double* p, const Canvas& canvas, ProgramMemory& memor
     case Op::color:
       return change_color(pixels, count, ColorChange::saturation, float(p[0]));
     case Op::sharpness:
-      return change_sharpness(canvas, float(p[0]), memory.rows);
+      return change_sharpness(canvas, float(p[0]), memory.sharpness);
     case Op::hue:
       return turn_hue(pixels, count, to_turn(p[0]));
     case Op::grayscale:
@@ -108,7 +108,7 @@ void run_step(Op op, const double* p, const Canvas& canvas, ProgramMemory& memor
     case Op::torch_blur:
       return torch_blur(canvas, p[0], to_int(p[1], 1, 1001) | 1, memory.blur);
     case Op::flip:
-      return flip(canvas);
+      return flip(canvas, memory.row);
     case Op::flip_rows:
       return flip_rows(canvas);
     case Op::lighting:

@@ -7,6 +7,7 @@
 #include "blur.h"
 #include "buffer.h"
 #include "canvas.h"
+#include "sharpness.h"
 #include "warp.h"
 
 namespace headrace {
@@ -48,7 +49,8 @@ struct Program {
 
 // What a thread keeps from one program to the next.
 struct ProgramMemory {
-  Buffer<uint8_t> rows;
+  Buffer<uint8_t> row;
+  SharpnessMemory sharpness;
   WarpMemory warp;
   BlurMemory blur;
 
@@ -56,6 +58,7 @@ struct ProgramMemory {
   void trim(size_t limit) {
     warp.source.trim(limit);
     blur.picture.trim(limit);
+    blur.smooth.trim(limit);
   }
 };
 

@@ -20,6 +20,7 @@
 #include "../cpp/labels.h"
 #include "../cpp/maps.h"
 #include "../cpp/output_elements.h"
+#include "../cpp/program.h"
 #include "../cpp/resize.h"
 
 namespace {
@@ -258,6 +259,60 @@ void hash_labels_and_maps() {
   maps.print("maps");
 }
 
+// Parameters of an operation, about as they should be.
+void draw_parameters(Op op, double* p) {
+  const auto real = [](double least, double most) {
+    return least + (most - least) * (draw(1 << 20) / double(1 << 20));
+  };
+  std::fill_n(p, kParameters, 0.0);
+  p[0] = op == Op::hue ? real(-0.5, 0.5) : real(0, 3);
+  if (op == Op::affine || op == Op::perspective) {
+    const double matrix[] = {real(-1, 1), real(-1, 1), real(-30, 30),     real(-1, 1),
+                             real(-1, 1), real(0, 30), real(-0.01, 0.01), real(-0.01, 0.01)};
+    const int count = op == Op::affine ? 6 : 8, filters[] = {0, 2, 3};
+    std::copy_n(matrix, count, p);
+    if (draw(3) == 0) p[1] = p[3] = 0;
+    p[count] = filters[draw(3)];
+    for (int c = 1; c <= 3; ++c) p[count + c] = draw(256);
+  }
+  if (op == Op::posterize || op == Op::solarize || op == Op::solarize_add)
+    p[0] = draw(op == Op::posterize ? 9 : 200), p[1] = op == Op::solarize_add ? draw(257) : 0;
+  if (op == Op::gaussian_blur && draw(2)) p[0] = real(0, 20);
+  if (op == Op::torch_blur) p[0] = real(0.1, 3), p[1] = draw(8) * 2 + 1;
+  if (op == Op::lighting)
+    for (int c = 0; c < 3; ++c) p[c] = real(-90, 90);
+  if (op >= Op::erase)
+    for (int i = 0; i < 7; ++i) p[i] = draw(30);
+}
+
+void hash_program(const char* name, Op first, Op last) {
+  Hash hash;
+  ProgramMemory memory;
+  for (auto op = uint8_t(first); op <= uint8_t(last); ++op)
+    for (int round = 0; round < 40; ++round) {
+      const auto width = int32_t(1 + draw(50)), height = int32_t(1 + draw(50));
+      Input pixels = draw_bytes(size_t(width) * size_t(height) * 3, round % 4 == 0);
+      double params[kParameters];
+      draw_parameters(Op(op), params);
+      run_program({&op, params, 1}, {pixels.data(), width, height}, memory);
+      hash.add(pixels);
+      std::vector<float> floats(pixels.size());
+      const auto element = Element(1 + round % 3);
+      finish_program({&op, params, 1}, {floats.data(), width, height, element, round % 2 == 0});
+      hash.add(floats.data(), floats.size() * sizeof(float));
+    }
+  hash.print(name);
+}
+
+void hash_programs() {
+  hash_program("program-colors", Op::brightness, Op::grayscale);
+  hash_program("program-levels", Op::invert, Op::equalize);
+  hash_program("program-warps", Op::affine, Op::perspective);
+  hash_program("program-blurs", Op::gaussian_blur, Op::torch_blur);
+  hash_program("program-moves", Op::flip, Op::lighting);
+  hash_program("program-erasing", Op::erase, Op::erase_noise);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -279,4 +334,5 @@ int main(int argc, char** argv) {
   hash_filters();
   hash_chunks();
   hash_labels_and_maps();
+  hash_programs();
 }

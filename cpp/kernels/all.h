@@ -14,6 +14,7 @@
 #include "interleave.h"
 #include "levels.h"
 #include "resize.h"
+#include "reverse.h"
 #include "smooth.h"
 #include "unfilter.h"
 #include "upsample.h"
@@ -50,13 +51,15 @@ const Kernels HEADRACE_KERNELS = {
     find_levels,
     turn_hue,
     smooth_row,
+    reverse_row,
     {warp_row<Nearest>, warp_row<Bilinear>, warp_row<Bicubic>},
     warp_fixed,
     sum_line,
     add_line,
     move_sums,
     weigh_box,
-    weigh_rows,
-    weigh_pixels};
+    weigh_lines,
+    widen_levels,
+    round_levels};
 
 }  // namespace headrace

@@ -36,33 +36,38 @@ void weigh_box(const uint32_t* sums, const uint8_t* before, const uint8_t* after
   }
 }
 
-constexpr size_t kLanes = 32;
-static_assert(kLanes <= kBlurPadding);
-
-// Weighted sums of rows. Reads and writes up to the next multiple of 32 elements.
-void weigh_rows(const uint8_t* const* rows, const float* weights, int count, float* out,
-                size_t size) {
-  for (size_t i = 0; i < size; i += kLanes) {
-    float sums[kLanes] = {};
-    for (int k = 0; k < count; ++k)
-      for (size_t j = 0; j < kLanes; ++j) sums[j] += weights[k] * float(rows[k][i + j]);
+// Weighted sums of an odd number of lines, whose weights are symmetric. Reads and writes up to
+// kBlurPadding elements behind the last one.
+void weigh_lines(const float* const* lines, const float* weights, int count, float* out,
+                 size_t size) {
+  using Floats = Register<float>;
+  constexpr size_t kLanes = sizeof(Floats) / sizeof(float), kStep = 4 * kLanes;
+  static_assert(kStep <= kBlurPadding);
+  const auto at = [=](int line, size_t i) HEADRACE_INLINE_LAMBDA {
+    Floats loaded;
+    std::memcpy(&loaded, lines[line] + i, sizeof loaded);
+    return loaded;
+  };
+  const int half = count / 2;
+  for (size_t i = 0; i < size; i += kStep) {
+    Floats sums[4];
+    for (size_t j = 0; j < 4; ++j) sums[j] = weights[half] * at(half, i + j * kLanes);
+    for (int k = 0; k < half; ++k)
+      for (size_t j = 0; j < 4; ++j)
+        sums[j] += weights[k] * (at(k, i + j * kLanes) + at(count - 1 - k, i + j * kLanes));
     std::memcpy(out + i, sums, sizeof sums);
   }
 }
 
-// Weighted sums of pixels of a row, rounded to bytes. `in` begins with those before the first one.
-void weigh_pixels(const float* in, const float* weights, int count, uint8_t* out, size_t size) {
-  for (size_t i = 0; i < size; i += kLanes) {
-    float sums[kLanes] = {};
-    for (int k = 0; k < count; ++k)
-      for (size_t j = 0; j < kLanes; ++j) sums[j] += weights[k] * in[i + j + size_t(k) * 3];
-    uint8_t levels[kLanes];
-    for (size_t j = 0; j < kLanes; ++j) {
-      const float level = sums[j] < 255.0f ? sums[j] : 255.0f;
-      // Adding 2^23 rounds to the nearest whole number, ties to even.
-      levels[j] = uint8_t(int32_t((level + 8388608.0f) - 8388608.0f));
-    }
-    std::memcpy(out + i, levels, std::min(kLanes, size - i));
+void widen_levels(const uint8_t* in, float* __restrict out, size_t size) {
+  for (size_t i = 0; i < size; ++i) out[i] = float(in[i]);
+}
+
+// Adding 2^23 rounds to the nearest whole number, ties to even.
+void round_levels(const float* in, uint8_t* __restrict out, size_t size) {
+  for (size_t i = 0; i < size; ++i) {
+    const float level = in[i] < 255.0f ? in[i] : 255.0f;
+    out[i] = uint8_t(int32_t((level + 8388608.0f) - 8388608.0f));
   }
 }
 

@@ -1,4 +1,6 @@
-// Smoothing by 3 x 3 pixels, with the arithmetic of Pillow's ImageFilter.SMOOTH.
+// Smoothing by 3 x 3 pixels, as Pillow's ImageFilter.SMOOTH: the neighbours have a weight of 1/13,
+// the middle of 5/13. Pillow's sums are float and never so close to a whole number that this
+// matters.
 #pragma once
 
 #include "vector.h"
@@ -6,19 +8,15 @@
 namespace headrace {
 namespace {
 
-// Writes `size` bytes of RGB. All rows have a pixel before and behind.
+// Writes `size` bytes of RGB. All rows have a pixel before and behind. `sums` has room for size
+// + 6.
 void smooth_row(const uint8_t* above, const uint8_t* here, const uint8_t* below,
-                uint8_t* __restrict out, size_t size) {
-  const float edge = 1.0f / 13.0f, middle = 5.0f / 13.0f;
-  const auto* up = above - 3;
-  const auto* left = here - 3;
-  const auto* down = below - 3;
+                uint16_t* __restrict sums, uint8_t* __restrict out, size_t size) {
+  const uint8_t *up = above - 3, *level = here - 3, *down = below - 3;
+  for (size_t i = 0; i < size + 6; ++i) sums[i] = uint16_t(up[i] + level[i] + down[i]);
   for (size_t i = 0; i < size; ++i) {
-    float sum = 0.5f;
-    sum += float(down[i]) * edge + float(down[i + 3]) * edge + float(down[i + 6]) * edge;
-    sum += float(left[i]) * edge + float(left[i + 3]) * middle + float(left[i + 6]) * edge;
-    sum += float(up[i]) * edge + float(up[i + 3]) * edge + float(up[i + 6]) * edge;
-    out[i] = uint8_t(int(sum < 255.0f ? sum : 255.0f));
+    const auto total = uint16_t(sums[i] + sums[i + 3] + sums[i + 6] + 4 * here[i] + 6);
+    out[i] = uint8_t((uint32_t(total) * 5042) >> 16);  // total / 13
   }
 }
 

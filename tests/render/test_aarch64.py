@@ -47,6 +47,12 @@ GOLDEN = {
     "crc32": "92402033537b0acc",
     "labels": "cbcedb02ebaae335",
     "maps": "2c503d56a1f1afe5",
+    "program-colors": "cf6406c97252b810",
+    "program-levels": "18aca57ee551ad43",
+    "program-warps": "eff8dc22654007a3",
+    "program-blurs": "43917130af880e78",
+    "program-moves": "c15adc329475ee42",
+    "program-erasing": "67242951bb9ecc3d",
 }
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

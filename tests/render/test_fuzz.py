@@ -1,4 +1,4 @@
-"""Damaged files, and resizes of all kinds, under ASan and UBSan.
+"""Damaged files, resizes and programs of all kinds, under ASan and UBSan.
 
 Some seconds in `make test`, some minutes in `make test-slow`; `make fuzz FUZZ_SECONDS=3600` goes on as long as you like."""
 
@@ -56,3 +56,10 @@ def test_a_resize_stays_in_its_memory_and_does_not_depend_on_the_instructions(
     tmp_path: Path, rounds: int
 ) -> None:
     check(tmp_path, 600, build("resize"), 1, rounds)
+
+
+@pytest.mark.parametrize("rounds", [500, pytest.param(60_000, marks=pytest.mark.fuzz)])
+def test_a_program_stays_in_its_memory_and_does_not_depend_on_the_instructions(
+    tmp_path: Path, rounds: int
+) -> None:
+    check(tmp_path, 600, build("program"), 1, rounds)

@@ -161,11 +161,19 @@ def test_photos_equal_pillow(op, data):
     check(cut(photo), [data.draw(steps_of(op))])
 
 
-@pytest.mark.parametrize("turn", [-0.5, -0.3, -0.001, 0.0, 0.004, 0.1, 0.5])
-def test_hue_equals_torchvision_for_every_hue(torchvision, turn):
-    functional = torchvision.transforms.functional
+def test_hue_equals_torchvision_for_every_colour(torchvision):
+    colors = np.arange(2**24, dtype=np.uint32).view(np.uint8).reshape(4096, 4096, 4)[..., :3]
+    colors = np.ascontiguousarray(colors)
+    adjust_hue = torchvision.transforms.functional.adjust_hue
+    for turn in (-0.2, 0.004):
+        expected = np.asarray(adjust_hue(Image.fromarray(colors), turn))
+        assert np.array_equal(render(colors, [(Op.HUE, turn)]), expected)
+
+
+@pytest.mark.parametrize("turn", np.linspace(-0.5, 0.5, 21).tolist())
+def test_hue_equals_torchvision_for_every_turn(torchvision, turn):
     grid = np.stack(np.meshgrid(*[np.arange(0, 256, 5, np.uint8)] * 3), -1).reshape(-1, 52, 3)
-    expected = functional.adjust_hue(Image.fromarray(grid), turn)
+    expected = torchvision.transforms.functional.adjust_hue(Image.fromarray(grid), turn)
     np.testing.assert_array_equal(render(grid, [(Op.HUE, turn)]), np.asarray(expected))
 
 

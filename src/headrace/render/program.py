@@ -76,9 +76,9 @@ Bounds = tuple[float, float, bool]
 """The least and the most of a parameter, and whether it is a whole number."""
 _FACTOR: Bounds = (-1e6, 1e6, False)
 _COEFFICIENT: Bounds = (-1e9, 1e9, False)
-_BYTES: list[Bounds] = [(0.0, 255.0, True)] * 3
+_BYTES: list[Bounds] = [(0, 255, True)] * 3
 _WARP: list[Bounds] = [(0, 3, True), *_BYTES]
-_BOX: list[Bounds] = [(-65535.0, 65535.0, True)] * 2 + [(0.0, 65535.0, True)] * 2
+_BOX: list[Bounds] = [*[(-65535, 65535, True)] * 2, *[(0, 65535, True)] * 2]
 _BOUNDS: dict[Op, list[Bounds]] = {
     Op.BRIGHTNESS: [_FACTOR],
     Op.CONTRAST: [_FACTOR],
@@ -227,8 +227,8 @@ def _check_steps(codes: NDArray[np.uint8], params: NDArray[np.float64]) -> None:
 
 def _are_odd(codes: NDArray[np.uint8], params: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which steps have a filter that does not exist, or a kernel without a middle."""
-    box = (codes == Op.AFFINE) & (params[:, 6] == 1) | (codes == Op.PERSPECTIVE) & (
-        params[:, 8] == 1
-    )
-    odd: NDArray[np.bool_] = box | (codes == Op.TORCH_BLUR) & (params[:, 1] % 2 == 0)
+    filters = np.where(codes == Op.AFFINE, params[:, 6], params[:, 8])
+    warps = (codes == Op.AFFINE) | (codes == Op.PERSPECTIVE)
+    even = (codes == Op.TORCH_BLUR) & (params[:, 1] % 2 == 0)
+    odd: NDArray[np.bool_] = even | (warps & (filters == 1))
     return odd
