@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from headrace.plan.policy_tables import TABLES
 from headrace.recipe.program_step import read_fill, read_filter
 from headrace.recipe.timm_policies import THREE, AugmentOp, LayeredAugment, PolicyAugment
@@ -151,7 +153,9 @@ def _choose_set(
 ) -> tuple[list[str], tuple[float, ...] | None]:
     if name in ("weights", "3aw"):
         table = _WEIGHTS_0 if name == "weights" else _WEIGHTS_3A
-        return list(table), tuple(table.values())
+        return list(table), tuple(
+            (np.array([*table.values()]) / np.sum([*table.values()])).tolist()
+        )
     if name == "3a":
         return _THREE, None
     names = [f"{op}Increasing" if increasing and op in _INCREASING else op for op in _RAND]
