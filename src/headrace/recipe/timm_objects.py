@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from headrace.recipe.patched_steps import find_change
 from headrace.recipe.program_step import ProgramStep
 from headrace.recipe.random_erasing import RandomErasing
 from headrace.recipe.timm_config import read_hparams
@@ -15,6 +17,8 @@ from headrace.recipe.timm_policies import AugmentOp, LayeredAugment, PolicyAugme
 
 def read_op(op: Any) -> AugmentOp | str:
     """Return our operation for an `AugmentOp`, or why the core cannot run it."""
+    if _is_changed(op):
+        return "its operations are not timm's own"
     settings = {
         **op.hparams,
         "magnitude_std": op.magnitude_std,
@@ -26,6 +30,15 @@ def read_op(op: Any) -> AugmentOp | str:
     if isinstance(base, str):
         return base
     return replace(base, name=op.name, p=float(op.prob), magnitude=float(op.magnitude))
+
+
+def _is_changed(op: Any) -> bool:
+    """Return whether an operation does something else than what timm means by its name."""
+    timm = sys.modules["timm.data.auto_augment"]  # imported: the user has made one of its objects
+    if type(op) is not timm.AugmentOp or find_change(op):
+        return True
+    own = timm.NAME_TO_OP.get(op.name), timm.LEVEL_TO_ARG.get(op.name)
+    return own[0] is not op.aug_fn or own[1] is not op.level_fn
 
 
 def _read_ops(ops: Any) -> tuple[AugmentOp, ...] | str:

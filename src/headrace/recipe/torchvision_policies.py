@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from headrace.plan.policy_tables import TABLES
 from headrace.recipe.patched_steps import find_change
 from headrace.recipe.policies import (
     AutoAugment,
@@ -103,6 +104,10 @@ def _read_rand(step: Any) -> Read:
 
 
 def _read_auto(step: Any) -> Read:
+    table = step._policies if _version(step) == 2 else step.policies
+    lines = tuple(tuple((name, p, bin_ or 0) for name, p, bin_ in line) for line in table)
+    if lines != TABLES[step.policy.value]:
+        return "its policies were changed"
     return AutoAugment(
         step.policy.value, _read_interpolation(step), _read_fill(step), _version(step)
     )
