@@ -83,7 +83,13 @@ def list_pairs(T: Any) -> list[tuple[Any, ProgramStep]]:
         ),
         (
             T.RandomApply([T.ColorJitter(hue=0.1), T.Compose([T.RandomInvert(0.1)])], 0.8),
-            ours.RandomApply((ours.ColorJitter(hue=(-0.1, 0.1)), ours.RandomInvert(0.1)), 0.8),
+            ours.RandomApply(
+                (
+                    ours.ColorJitter(hue=(-0.1, 0.1)),
+                    ours.RandomApply((ours.RandomInvert(0.1),), 1.0),
+                ),
+                0.8,
+            ),
         ),
         (
             T.RandomOrder([T.RandomInvert(), T.RandomEqualize()]),
@@ -131,7 +137,6 @@ def test_steps_that_the_core_cannot_run_have_a_reason(T: Any) -> None:
     tables.pop()
     hooked = T.RandomInvert()
     hooked.register_forward_hook(lambda *args: None)
-    inner = T.Compose([T.RandomInvert()])
     reasons = {
         T.GaussianBlur((3, 5)): "the same kernel_size",
         T.Grayscale(1): "one channel",
@@ -142,8 +147,7 @@ def test_steps_that_the_core_cannot_run_have_a_reason(T: Any) -> None:
         T.RandomPosterize(0): "bits is 0",
         T.RandomApply([T.RandomInvert(), T.PILToTensor()]): "does not run PILToTensor in it",
         T.RandomApply([T.Compose([T.Grayscale(1)])]): "one channel",
-        T.RandomChoice([inner]): "from single steps",
-        T.RandomOrder([inner]): "single steps",
+        T.RandomChoice([T.Compose([T.Resize(3)])]): "does not run Resize in it",
         T.RandomApply([hooked]): "it has hooks",
         changed: "policies were changed",
         hooked: "it has hooks",
@@ -154,10 +158,34 @@ def test_steps_that_the_core_cannot_run_have_a_reason(T: Any) -> None:
 
 def test_other_steps_are_not_read(T: Any) -> None:
     class Own(T.RandomInvert):  # type: ignore[misc, name-defined]
-        """A class of the user's own."""
+        """A class of the user's own, which does something else."""
+
+        def forward(self, image: Any) -> Any:
+            return image
 
     for step in (T.Resize(3), T.PILToTensor(), Own(), lambda image: image, None):
         assert read_policy(step) is None
+
+
+def test_a_class_that_only_has_another_init_is_read_as_the_one_above(T: Any) -> None:
+    class GaussianBlur(T.RandomApply):  # type: ignore[misc, name-defined]
+        """The blur of DINOv2, whose `p` is the probability to leave an image as it is."""
+
+        def __init__(self, *, p: float = 0.5, radius_min: float = 0.1, radius_max: float = 2.0):
+            super().__init__([T.GaussianBlur(9, sigma=(radius_min, radius_max))], p=1 - p)
+
+    expected = ours.RandomApply((ours.GaussianBlur(9, (0.1, 2.0)),), 0.75)
+    assert read_policy(GaussianBlur(p=0.25)) == expected
+
+
+def test_containers_may_hold_several_steps_as_one(T: Any) -> None:
+    import torch
+
+    several = torch.nn.Sequential(T.RandomInvert(), T.RandomEqualize())
+    choice = T.RandomChoice([several, T.RandomInvert()])
+    both = ours.RandomApply((ours.RandomInvert(), ours.RandomEqualize()), 1.0)
+    weights = (0.5, 0.5) if version(T) == 2 else None
+    assert read_policy(choice) == ours.RandomChoice((both, ours.RandomInvert()), weights)
 
 
 def test_our_own_steps_are_read_as_they_are() -> None:
