@@ -177,6 +177,29 @@ def test_translations_follow_the_size_of_each_image(torchvision: ModuleType) -> 
         assert found.tolist() == [float(torch.linspace(0.0, end, 31)[index]) for end in ends]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("bins", [2, 3, 5, 9, 10, 16, 17, 31, 64, 100])
+def test_magnitudes_of_every_bin_are_torchvisions(
+    torchvision: ModuleType, bins: int, version: int
+) -> None:
+    from torchvision.transforms import autoaugment, v2
+
+    canvas = Canvas(*(np.full(bins, side) for side in (40, 56, 0)))
+    for policy, space in {
+        "TrivialAugmentWide": Space.wide(bins, version),
+        "RandAugment": Space(bins, version=version),
+    }.items():
+        for name in NAMES[1:-3]:
+            if version == 1:
+                size = () if policy.startswith("T") else ((40, 56),)
+                table = getattr(autoaugment, policy)()._augmentation_space(bins, *size)[name][0]
+            else:
+                table = getattr(v2, policy)._AUGMENTATION_SPACE[name][0](bins, 40, 56)
+            scale = 255.0 if version == 2 and name == "Solarize" else 1.0
+            expected = [scale * float(value) for value in table]
+            assert space.find_magnitudes(name, np.arange(bins), canvas).tolist() == expected
+
+
 @pytest.mark.parametrize("policy", [TrivialAugmentWide(), RandAugment(), AutoAugment("svhn")])
 def test_a_sample_has_its_draws_in_any_batch(policy: Any) -> None:
     randomness = make_randomness(64)

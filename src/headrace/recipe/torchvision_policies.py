@@ -2,12 +2,13 @@
 
 In: a step of a torchvision `Compose` (v1 or v2; timm's own too), and the form that images have before it. Out: one of
 our steps; the reason, as a string, why the core cannot run it; or None for a step that is not read here. Steps are
-recognised by the names of their classes; torchvision and timm are not imported.
+recognised by the names of their classes; torchvision and timm are not imported. A class of the user's own that only
+makes another `__init__` is read as the class above it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from headrace.plan.policy_tables import TABLES
@@ -40,7 +41,17 @@ from headrace.recipe.timm_objects import TIMM_READERS, read_timm_erasing
 Form = Literal["pil", "bytes", "floats"]
 Read = ProgramStep | str
 _TENSORS = "on tensors it rounds differently from PIL images, which the core follows"
-_CONTAINED = "the core does not know it"
+_UNKNOWN = "the core does not know it"
+_SILENT = {
+    "__annotations__",
+    "__doc__",
+    "__firstlineno__",
+    "__init__",
+    "__module__",
+    "__parameters__",
+    "__static_attributes__",
+}
+"""What a class may have that does not change what its steps do."""
 _FAMILIES = {
     "torchvision.transforms.transforms": "v1",
     "torchvision.transforms.autoaugment": "v1",
@@ -53,8 +64,8 @@ def read_policy(step: Any, form: Form = "pil") -> Read | None:
     """Return our step for one of torchvision's or timm's, or why the core cannot run it; None if it is no such step."""
     if isinstance(step, ProgramStep):
         return step
-    readers = _READERS.get(find_family(step), {})
-    reader = readers.get(type(step).__name__)
+    kind = _find_class(step)
+    reader = _READERS.get(_find_family(kind), {}).get(kind.__name__)
     if reader is None:
         return None
     change = find_change(step)
@@ -67,9 +78,24 @@ def read_policy(step: Any, form: Form = "pil") -> Read | None:
 
 
 def find_family(step: object) -> str | None:
-    """Return `v1` or `v2` of torchvision, or `timm`, for a class that is defined there; None for others."""
-    module = type(step).__module__
+    """Return `v1` or `v2` of torchvision, or `timm`, for a step whose class is theirs; None for others."""
+    return _find_family(_find_class(step))
+
+
+def _find_family(kind: type) -> str | None:
+    module = kind.__module__
     return "v2" if module.startswith("torchvision.transforms.v2.") else _FAMILIES.get(module)
+
+
+def _find_class(step: object) -> type:
+    """Return the class that says what a step does: its own, or the one above where it only has another `__init__`.
+
+    So is DINOv2's GaussianBlur, which is a RandomApply that makes its blur itself.
+    """
+    kind = type(step)
+    while _find_family(kind) is None and len(kind.__bases__) == 1 and set(vars(kind)) <= _SILENT:
+        kind = kind.__bases__[0]
+    return kind
 
 
 def _read_fill(step: Any) -> Any:
@@ -161,42 +187,42 @@ def _pair(values: Sequence[float] | None) -> tuple[float, float] | None:
     return None if values is None else (float(values[0]), float(values[1]))
 
 
-def _read_inner(step: Any) -> tuple[ProgramStep, ...] | str:
+def _read_inner(steps: Iterable[Any]) -> tuple[ProgramStep, ...] | str:
     """Return the steps inside of a container, or why the core cannot run one of them."""
-    steps: list[ProgramStep] = []
-    for inner in step.transforms:
-        read = _read_all(inner)
+    inner: list[ProgramStep] = []
+    for step in steps:
+        read = _read_compose(step) if _is_compose(step) else read_policy(step)
         if read is None or isinstance(read, str):
-            return f"the core does not run {type(inner).__name__} in it: {read or _CONTAINED}"
-        steps += read
-    return tuple(steps)
+            return f"the core does not run {type(step).__name__} in it: {read or _UNKNOWN}"
+        inner.append(read)
+    return tuple(inner)
 
 
-def _read_all(step: Any) -> tuple[ProgramStep, ...] | str | None:
-    """Return the steps of a Compose; else the one step."""
-    if type(step).__name__ == "Compose" and find_family(step) in ("v1", "v2"):
-        return find_change(step) or _read_inner(step)
-    read = read_policy(step)
-    return (read,) if isinstance(read, ProgramStep) else read
+def _is_compose(step: Any) -> bool:
+    name = type(step).__name__
+    sequential = name == "Sequential" and type(step).__module__.startswith("torch.nn.")
+    return sequential or (name == "Compose" and find_family(step) in ("v1", "v2"))
+
+
+def _read_compose(step: Any) -> Read:
+    """Return the steps of a Compose or nn.Sequential as one that always applies them."""
+    inner = find_change(step) or _read_inner(getattr(step, "transforms", step))
+    return inner if isinstance(inner, str) else RandomApply(inner, 1.0)
 
 
 def _read_apply(step: Any) -> Read:
-    inner = _read_inner(step)
+    inner = _read_inner(step.transforms)
     return inner if isinstance(inner, str) else RandomApply(inner, float(step.p))
 
 
 def _read_choice(step: Any) -> Read:
-    if any(type(inner).__name__ == "Compose" for inner in step.transforms):
-        return "the core chooses from single steps, not from a Compose"
-    inner = _read_inner(step)
+    inner = _read_inner(step.transforms)
     weights = None if step.p is None else tuple(float(weight) for weight in step.p)
     return inner if isinstance(inner, str) else RandomChoice(inner, weights)
 
 
 def _read_order(step: Any) -> Read:
-    if any(type(inner).__name__ == "Compose" for inner in step.transforms):
-        return "the core orders single steps, not a Compose"
-    inner = _read_inner(step)
+    inner = _read_inner(step.transforms)
     return inner if isinstance(inner, str) else RandomOrder(inner)
 
 
