@@ -40,7 +40,7 @@ def recognise(fields: dict[str, bytes], **columns: Any) -> dict[str, Kind | None
         ("mask.png", DEEP, Mask()),
         ("mask.jpg", PHOTO, Image()),
         ("depth.png", DEEP, Map()),
-        ("depth.png", GREY, Image()),
+        ("depth.png", GREY, None),
         ("disparity.png", DEEP, Map(scale="x")),
         ("left.disp.png", DEEP, Map(scale="x")),
         ("other.png", DEEP, Image()),

@@ -367,11 +367,19 @@ def test_a_resize_keeps_its_largest_side(torchvision: ModuleType, version: str) 
     assert read_step(module.Resize(40, max_size=50), "pil") == Resize(40, max_size=50)
 
 
-def test_a_subclass_runs_in_python(torchvision: ModuleType) -> None:
+def test_a_subclass_runs_in_python_unless_it_only_has_other_arguments(
+    torchvision: ModuleType,
+) -> None:
     class Mine(torchvision.transforms.RandomHorizontalFlip):  # type: ignore[misc, name-defined]
-        pass
+        def forward(self, image: Any) -> Any:
+            return image
+
+    class Always(torchvision.transforms.RandomHorizontalFlip):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__(1.0)
 
     assert divide_transform(Mine(), (8, 8)).steps
+    assert not divide_transform(Always(), (8, 8)).steps
 
 
 def test_steps_that_keep_different_sizes_all_run_in_python(
