@@ -63,7 +63,7 @@ void widen_levels(const uint8_t* in, float* __restrict out, size_t size) {
   for (size_t i = 0; i < size; ++i) out[i] = float(in[i]);
 }
 
-// Adding 2^23 rounds to the nearest whole number, ties to even.
+// Adding 2^23 rounds to the nearest integer, ties to even.
 void round_levels(const float* in, uint8_t* __restrict out, size_t size) {
   for (size_t i = 0; i < size; ++i) {
     const float level = in[i] < 255.0f ? in[i] : 255.0f;

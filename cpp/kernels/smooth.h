@@ -1,5 +1,5 @@
 // Smoothing by 3 x 3 pixels, as Pillow's ImageFilter.SMOOTH: the neighbours have a weight of 1/13,
-// the middle of 5/13. Pillow's sums are float and never so close to a whole number that this
+// the middle of 5/13. Pillow's sums are float and never so close to an integer that this
 // matters.
 #pragma once
 

@@ -65,7 +65,7 @@ struct Places {
   double dx[kPlaces], dy[kPlaces];
 };
 
-// Writes the whole numbers at or below places, and the distances from them.
+// Writes the integers at or below places, and the distances from them.
 HEADRACE_INLINE void split(Doubles place, double* whole, double* rest) {
   const auto find_floor = [=](auto x) HEADRACE_INLINE_LAMBDA {
     constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: sums with it are whole

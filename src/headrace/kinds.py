@@ -66,6 +66,8 @@ class Mask:
 class Map:
     """An array of floats [H, W] or [H, W, C], such as depth, disparity or flow. It is resized as torch resizes floats.
 
+    Steps in Python get it as torchvision's `Mask`, and so resize it by the nearest pixel.
+
     Args:
         of: field of its image.
         scale: what resizing does to its values: `none`; `x` multiplies them by the ratio of the widths (disparity);

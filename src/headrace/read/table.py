@@ -10,16 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headrace.read.columns import (
-    ByteRanges,
-    Columns,
-    PictureColumns,
-    TargetColumns,
-    digest_keys,
-    find_several,
-    read_columns,
-)
+from headrace.read.columns import Columns, digest_keys, find_several, read_columns
 from headrace.read.dataset import Dataset
+from headrace.read.field_columns import ByteRanges, PictureColumns, TargetColumns
 from headrace.read.frames import VideoFrames
 from headrace.read.requested import Kinds, Requested, find_requested
 from headrace.read.run_layout import Part

@@ -13,20 +13,12 @@ from typing import Any
 
 from headrace.recipe.clip import IMAGES, Clip, Shape
 from headrace.recipe.core_recipe import ORDER, Recipe, compile_recipe
+from headrace.recipe.meanings import AsBytes, AsFloats, Form, Keep, Several, Standardize
 from headrace.recipe.moving_steps import moves_pixels
 from headrace.recipe.pixels import Converted
 from headrace.recipe.program_step import ProgramStep
 from headrace.recipe.random_erasing import RandomErasing
-from headrace.recipe.torchvision import (
-    AsBytes,
-    AsFloats,
-    Form,
-    Keep,
-    Several,
-    Standardize,
-    list_steps,
-    read_step,
-)
+from headrace.recipe.torchvision import list_steps, read_step
 from headrace.recipe.transforms import Normalize, ThreeCrop, Transform
 from headrace.render import Output
 from headrace.render.options import BYTES

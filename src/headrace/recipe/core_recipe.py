@@ -15,12 +15,7 @@ import numpy as np
 from headrace import plan
 from headrace.plan import Stream
 from headrace.recipe.geometry import GEOMETRIC, UNCHANGED, Geometry, Size, Sizes
-from headrace.recipe.program_step import ProgramStep, draw_steps
-from headrace.recipe.random_colors import ColorJitter
-from headrace.recipe.random_erasing import RandomErasing
-from headrace.recipe.random_moves import RandomFlip
-from headrace.recipe.randomness import Randomness
-from headrace.recipe.torchvision import (
+from headrace.recipe.meanings import (
     AsBytes,
     AsFloats,
     Form,
@@ -30,6 +25,11 @@ from headrace.recipe.torchvision import (
     Several,
     Standardize,
 )
+from headrace.recipe.program_step import ProgramStep, draw_steps
+from headrace.recipe.random_colors import ColorJitter
+from headrace.recipe.random_erasing import RandomErasing
+from headrace.recipe.random_moves import RandomFlip
+from headrace.recipe.randomness import Randomness
 from headrace.recipe.transforms import (
     CenterCrop,
     Lighting,

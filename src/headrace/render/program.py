@@ -73,7 +73,7 @@ class Op(IntEnum):
 
 
 Bounds = tuple[float, float, bool]
-"""The least and the most of a parameter, and whether it is a whole number."""
+"""The least and the most of a parameter, and whether it is an integer."""
 _FACTOR: Bounds = (-1e6, 1e6, False)
 _COEFFICIENT: Bounds = (-1e9, 1e9, False)
 _BYTES: list[Bounds] = [(0, 255, True)] * 3

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import DecodeError
 from headrace.plan import StepPlan
-from headrace.read.columns import PictureColumns
+from headrace.read.field_columns import PictureColumns
 from headrace.read.run_layout import Layout
 from headrace.read.table import Table
 from headrace.render import Status, status_message

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.kinds import NAMES, Boxes, Map, Mask, Points, Text
-from headrace.read.columns import Columns, PictureColumns
+from headrace.read.columns import Columns
+from headrace.read.field_columns import PictureColumns
 from headrace.read.table import Table
 from headrace.recipe.clip import IMAGES, Shape
 from headrace.recipe.core_or_python import Pipeline, divide_transform

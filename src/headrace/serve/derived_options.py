@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from headrace.plan.runs import RUN_BYTES
 from headrace.plan.shuffle import MAX_WINDOW
-from headrace.read.columns import Columns, PictureColumns
+from headrace.read.columns import Columns
+from headrace.read.field_columns import PictureColumns
 from headrace.read.table import Table
 
 WINDOW_BYTES = 96 << 20

@@ -49,8 +49,9 @@ class Loader(LoaderOptions):
         source: path of the data, an open `Dataset`, or a `Mixture`.
         batch_size: samples per batch, on each rank.
         shuffle: whether each epoch has a random order of its own.
-        transform: a list of `headrace.transforms`, a torchvision `Compose`, or any function of a PIL image. What the
-            core supports runs there, the rest in Python: `print(loader)` shows which.
+        transform: a list of `headrace.transforms`, a torchvision `Compose`, or any function of a PIL image; of a dict of
+            all fields, if samples have masks, points or boxes. What the core supports runs there, the rest in Python:
+            `print(loader)` shows which.
         collate_fn: makes a batch of a list of samples, each a tuple of `fields`. It runs where Python does.
         num_workers: processes for what runs in Python. Default: one per core. With 0 it runs in the iterating thread.
         seed: integer that all randomness comes from.
@@ -74,7 +75,6 @@ class Loader(LoaderOptions):
             torchvision does; `scale` maps them to 8 bits.
         orient: turn images upright, as their EXIF orientation says, before all transforms. Default: take them as they
             are stored, as torchvision's ImageFolder does.
-
         kinds: kinds of fields that packing did not recognise, or options of them: `{"d1.label": Points(of="d1")}`, see
             `headrace.kinds`. None for the bytes, or the values of a column, as they are stored.
         collate: `stack` makes an array of images, masks and maps, which need one size; `list` makes lists of arrays, so
@@ -82,7 +82,7 @@ class Loader(LoaderOptions):
         buckets: sizes (height, width) of batches, of which each image goes into the one with the nearest aspect ratio;
             see `headrace.transforms.Buckets`.
         repeat: how often each sample comes in its batch, with random draws of its own each time (repeated
-            augmentation). An epoch then takes one sample in `repeat`, and as many steps as without.
+            augmentation). An epoch then takes one sample in `repeat`, and so about as many steps as without.
         tokenize: gets the list of strings of each text field or column in a batch, and returns what comes in its place.
             It runs in the worker processes.
 

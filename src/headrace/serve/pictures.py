@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.kinds import Image
-from headrace.read.columns import Columns, PictureColumns
+from headrace.read.columns import Columns
+from headrace.read.field_columns import PictureColumns
 from headrace.recipe.buckets import Buckets
 from headrace.recipe.core_or_python import Pipeline
 from headrace.recipe.core_recipe import Recipe

@@ -25,12 +25,13 @@ from headrace.serve.batch import Batch
 from headrace.serve.batch_memory import LoaderMemory
 from headrace.serve.clip_draws import ClipDraws
 from headrace.serve.column_reader import ColumnReader
+from headrace.serve.coordinates import Geometry
 from headrace.serve.image_renderer import ImageRenderer, Rendered
 from headrace.serve.pictures import Drawn, Picture
 from headrace.serve.stats import Counters
 from headrace.serve.step_bytes import StepBytes
 from headrace.serve.steps_in_flight import FEWEST
-from headrace.serve.targets import Geometry, Targets
+from headrace.serve.targets import Targets
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.read.columns import ByteRanges
+from headrace.read.field_columns import ByteRanges
 from headrace.read.reading import Reading
 from headrace.read.run_layout import Run
 from headrace.render import Arena

@@ -17,8 +17,9 @@ from headrace.errors import CorruptError, SourceError
 from headrace.files.pread import retry_stale
 from headrace.formats.layouts.gulp import name_gap
 from headrace.pack.export.fields import class_name
-from headrace.read.columns import ByteRanges, find_several, read_columns
+from headrace.read.columns import find_several, read_columns
 from headrace.read.dataset import Dataset
+from headrace.read.field_columns import ByteRanges
 from headrace.read.table import find_pictures
 from headrace.sample import is_video_field
 from headrace.store.index_reader import read_index
