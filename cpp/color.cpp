@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "interleave.h"
-#include "output_elements.h"
+#include "levels.h"
 
 namespace headrace {
 namespace {
@@ -30,10 +30,11 @@ uint8_t mean_grey(const uint8_t* pixels, size_t count) {
 }
 
 void blend_with_level(uint8_t* pixels, size_t count, uint8_t level, float factor) {
-  uint8_t from[kBlock * 3];
-  std::fill_n(from, std::min(kBlock, count) * 3, level);
-  for (size_t begin = 0; begin < count; begin += kBlock)
-    kernels().blend(pixels + begin * 3, from, std::min(kBlock, count - begin) * 3, factor);
+  uint8_t table[256], from[256];
+  std::iota(table, table + 256, uint8_t(0));
+  std::fill_n(from, 256, level);
+  kernels().blend(table, from, 256, factor);
+  kernels().map_levels(pixels, count * 3, table);
 }
 
 void blend_with_grey(uint8_t* pixels, size_t count, float factor) {
@@ -64,11 +65,11 @@ void jitter_color(uint8_t* pixels, size_t count, const float factors[3], const u
 }
 
 void add_offset(uint8_t* pixels, size_t count, const float offset[3]) {
-  uint8_t table[3 * 256];
+  uint8_t tables[3][256];
   for (int channel = 0; channel < 3; ++channel)
     for (int level = 0; level < 256; ++level)
-      table[channel * 256 + level] = uint8_t(clip(std::nearbyint(float(level) + offset[channel])));
-  look_up(pixels, count, table, 1, false, pixels);
+      tables[channel][level] = uint8_t(clip(std::nearbyint(float(level) + offset[channel])));
+  map_channels(pixels, count, tables);
 }
 
 }  // namespace headrace

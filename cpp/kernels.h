@@ -71,8 +71,9 @@ struct Kernels {
   void (*unfilter)(int filter, const uint8_t* in, const uint8_t* above, uint8_t* out, size_t bytes,
                    size_t size);
 
-  // Operations on the levels of bytes: those with bits of `mask`; inverts those from `first` on;
-  // adds to those up to `last`, and clips.
+  // Operations on the levels of bytes: replaces them by the entries of a table; keeps the bits of
+  // `mask`; inverts those from `first` on; adds to those up to `last`, and clips.
+  void (*map_levels)(uint8_t* bytes, size_t size, const uint8_t* table);
   void (*mask_levels)(uint8_t* bytes, size_t size, uint8_t mask);
   void (*solarize_from)(uint8_t* bytes, size_t size, uint8_t first);
   void (*add_up_to)(uint8_t* bytes, size_t size, int add, uint8_t last);

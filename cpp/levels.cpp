@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels.h"
-#include "output_elements.h"
+#include "interleave.h"
 
 namespace headrace {
 namespace {
@@ -65,19 +64,33 @@ void solarize_add(uint8_t* bytes, size_t size, int add, int first) {
   if (first > 0) kernels().add_up_to(bytes, size, add, uint8_t(first - 1));
 }
 
+void map_channels(uint8_t* pixels, size_t count, const uint8_t (&tables)[3][256]) {
+  constexpr size_t kBlock = 512;
+  alignas(64) uint8_t planes[kBlock * 4 + kRowPadding] = {};  // interleaving reads another line
+  for (; count > 0;) {
+    const size_t block = std::min(kBlock, count);
+    const Planar planar{planes, int32_t(block), 1, 3, kBlock};
+    deinterleave(pixels, 0, planar);
+    for (size_t c = 0; c < 3; ++c) kernels().map_levels(planes + c * kBlock, block, tables[c]);
+    interleave(planar, pixels, 0);
+    count -= block;
+    pixels += block * 3;
+  }
+}
+
 void autocontrast(uint8_t* pixels, size_t count) {
-  uint8_t least[3], most[3], table[3 * 256];
+  uint8_t least[3], most[3], tables[3][256];
   kernels().find_levels(pixels, count, least, most);
-  for (int c = 0; c < 3; ++c) make_stretch(least[c], most[c], table + c * 256);
-  look_up(pixels, count, table, 1, false, pixels);
+  for (int c = 0; c < 3; ++c) make_stretch(least[c], most[c], tables[c]);
+  map_channels(pixels, count, tables);
 }
 
 void equalize(uint8_t* pixels, size_t count) {
   Histogram counts[3];
-  uint8_t table[3 * 256];
+  uint8_t tables[3][256];
   count_levels(pixels, count, counts);
-  for (int c = 0; c < 3; ++c) make_equal(counts[c], count, table + c * 256);
-  look_up(pixels, count, table, 1, false, pixels);
+  for (int c = 0; c < 3; ++c) make_equal(counts[c], count, tables[c]);
+  map_channels(pixels, count, tables);
 }
 
 }  // namespace headrace

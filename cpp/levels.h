@@ -17,6 +17,9 @@ void solarize(uint8_t* bytes, size_t size, int first);
 // Adds from -255 to 255 to levels below `first`, and clips to a byte.
 void solarize_add(uint8_t* bytes, size_t size, int add, int first);
 
+// Replaces the levels of each channel by the entries of its table.
+void map_channels(uint8_t* pixels, size_t count, const uint8_t (&tables)[3][256]);
+
 // Stretches the levels of each channel to 0 to 255.
 void autocontrast(uint8_t* pixels, size_t count);
 

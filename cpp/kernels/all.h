@@ -45,6 +45,7 @@ const Kernels HEADRACE_KERNELS = {
     update_crc32c,
     update_crc32,
     unfilter,
+    map_levels,
     mask_levels,
     solarize_from,
     add_up_to,

@@ -6,6 +6,37 @@
 namespace headrace {
 namespace {
 
+#if HEADRACE_AVX2
+// The entries of a table for 32 levels. The upper four bits choose among its 16 parts.
+HEADRACE_INLINE __m256i look_up_vector(__m256i levels, const __m256i (&parts)[16]) {
+  const __m256i lower = _mm256_and_si256(levels, _mm256_set1_epi8(15));
+  __m256i found[16];
+  for (int i = 0; i < 16; ++i) found[i] = _mm256_shuffle_epi8(parts[i], lower);
+  for (int bit = 4; bit < 8; ++bit) {
+    const __m256i upper = _mm256_slli_epi16(levels, 7 - bit);  // the bit becomes the sign
+    for (int i = 0; i < 128 >> bit; ++i)
+      found[i] = _mm256_blendv_epi8(found[2 * i], found[2 * i + 1], upper);
+  }
+  return found[0];
+}
+#endif
+
+// Replaces each byte by its entry in a table of 256.
+void map_levels(uint8_t* bytes, size_t size, const uint8_t* table) {
+  size_t i = 0;
+#if HEADRACE_AVX2
+  __m256i parts[16];
+  for (int part = 0; part < 16; ++part)
+    parts[part] = __m256i(load_halves<uint8_t>(table + part * 16, table + part * 16).whole);
+  for (; i + kVectorBytes <= size; i += kVectorBytes) {
+    const U8 mapped{
+        Register<uint8_t>(look_up_vector(__m256i(load<uint8_t>(bytes + i).whole), parts))};
+    store(bytes + i, mapped);
+  }
+#endif
+  for (; i < size; ++i) bytes[i] = table[bytes[i]];
+}
+
 void mask_levels(uint8_t* bytes, size_t size, uint8_t mask) {
   for (size_t i = 0; i < size; ++i) bytes[i] &= mask;
 }

@@ -16,8 +16,10 @@ HEADRACE_INLINE Doubles load_pixel(const uint8_t* pixel) {
   std::memcpy(&bytes, pixel, 4);
   return {Register<double>(_mm256_cvtepi32_pd(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes))))};
 #else
-  const double levels[4] = {double(pixel[0]), double(pixel[1]), double(pixel[2]), 0.0};
-  return load<double>(levels);
+  Doubles loaded;
+  loaded.lower = Register<double>{double(pixel[0]), double(pixel[1])};
+  loaded.upper = Register<double>{double(pixel[2]), 0.0};
+  return loaded;
 #endif
 }
 
