@@ -77,6 +77,16 @@ def test_steps_stay_where_they_are_kept(parts: list[Steps], data: st.DataObject)
     assert results == [row if keep else [] for row, keep in zip(read(parts[0]), kept, strict=True)]
 
 
+@given(st.lists(st.integers(NONE, len(Op) - 1), max_size=12), st.sampled_from([1, 2, 3]))
+def test_folded_rows_are_the_slots_of_an_image(codes: list[int], slots: int) -> None:
+    codes = codes[: len(codes) // slots * slots]
+    rows = make_steps([[code] for code in codes], 1)
+    alone = read(rows)
+    assert read(rows.fold(slots)) == [
+        [*chain(*alone[first : first + slots])] for first in range(0, len(codes), slots)
+    ]
+
+
 def test_the_plan_and_the_core_number_operations_alike() -> None:
     """The core's numbers are in `headrace.render.program`."""
     program = pytest.importorskip("headrace.render.program")

@@ -16,6 +16,7 @@ from headrace.plan.operations import Op
 from headrace.recipe import policies as ours
 from headrace.recipe.program_step import ProgramStep, draw_steps
 from headrace.recipe.randomness import Randomness
+from headrace.recipe.timm_config import read_timm_policy
 from headrace.recipe.timm_policies import AugmentOp, ThreeAugment
 from recipe.programs import (
     COUNT,
@@ -107,6 +108,50 @@ def test_the_same_step_twice_draws_independently(step: ProgramStep) -> None:
     assert not same or not np.array_equal(both.params[:, :slots], both.params[:, slots:])
     alone = step.draw(make_randomness(200), 40, 56)
     assert np.array_equal(alone.codes, first)
+
+
+GOLDEN = [
+    (
+        ours.RandAugment(),
+        [
+            [(Op.COLOR, 1.27, 0.0, 0.0), (Op.COLOR, 0.73, 0.0, 0.0)],
+            [(Op.AUTOCONTRAST, 0.0, 0.0, 0.0), (Op.AUTOCONTRAST, 0.0, 0.0, 0.0)],
+            [(Op.AFFINE, 1.0, 0.0, 0.0), (Op.AFFINE, 1.0, 0.0, 0.0)],
+            [(Op.AFFINE, 0.9877, -0.1564, 3.4734), (Op.SHARPNESS, 1.27, 0.0, 0.0)],
+        ],
+    ),
+    (
+        ours.TrivialAugmentWide(),
+        [
+            [(Op.COLOR, 1.594, 0.0, 0.0)],
+            [(Op.AUTOCONTRAST, 0.0, 0.0, 0.0)],
+            [(Op.AFFINE, 1.0, 0.0, 0.0)],
+            [(Op.AFFINE, -0.6494, -0.7604, 61.3927)],
+        ],
+    ),
+    (
+        read_timm_policy("rand-m9-mstd0.5-inc1"),
+        [
+            [],
+            [],
+            [(Op.SHARPNESS, 0.2177, 0.0, 0.0), (Op.AFFINE, 1.0, 0.0, 0.0)],
+            [(Op.AFFINE, 0.9017, -0.4323, 11.3986)],
+        ],
+    ),
+    (
+        ours.RandomErasing(value="random"),
+        [[], [], [(Op.ERASE_NOISE, 12.0, 14.0, 8.0)], [(Op.ERASE_NOISE, 19.0, 11.0, 37.0)]],
+    ),
+]
+
+
+@pytest.mark.parametrize(("step", "expected"), GOLDEN, ids=lambda value: str(value)[:20])
+def test_a_seed_draws_the_same_in_every_release(step: Any, expected: list[Any]) -> None:
+    lines = [
+        [(op, *(round(value, 4) for value in params[:3])) for op, params in line]
+        for line in draw_programs(step, 4)
+    ]
+    assert lines == expected
 
 
 def test_views_draw_independently() -> None:

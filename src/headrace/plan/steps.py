@@ -66,9 +66,13 @@ class Steps:
         """Return all steps, those of part `orders[i, 0]` first for image i, then those of `orders[i, 1]`, and so on."""
         return cls.join([cls.choose(parts, column) for column in orders.T])
 
-    def put(self, rows: NDArray[np.int64], part: Steps, slot: int = 0) -> None:
-        """Set the first step of some images, in a slot of steps that were just made."""
-        self.codes[rows, slot], self.params[rows, slot] = part.codes[:, 0], part.params[:, 0]
+    def put(self, rows: NDArray[np.int64], part: Steps) -> None:
+        """Set the first step of some images, in steps that were just made."""
+        self.codes[rows, 0], self.params[rows, 0] = part.codes[:, 0], part.params[:, 0]
+
+    def fold(self, slots: int) -> Steps:
+        """Return one step each of B * K rows as K slots of B images; the rows of an image follow one another."""
+        return Steps(self.codes.reshape(-1, slots), self.params.reshape(-1, slots, PARAMETERS))
 
     def where(self, kept: NDArray[np.bool_]) -> Steps:
         """Return the steps of images for which `kept` bool[B] is true; the others have none."""

@@ -44,6 +44,10 @@ class Canvas:
         """Return the canvas of some of the images."""
         return Canvas(self.heights[rows], self.widths[rows], self.filters[rows], self.fill)
 
+    def repeat(self, count: int) -> Canvas:
+        """Return the canvas of `count` steps for each image, next to each other."""
+        return self.take(np.repeat(np.arange(len(self)), count))
+
     def __len__(self) -> int:
         return len(self.heights)
 

@@ -143,13 +143,11 @@ class RandAugment(ProgramStep):
         uniforms = randomness.step_uniforms(2 * self.num_ops)
         canvas = make_canvas(randomness, height, width, self.interpolation, self.fill)
         space = Space(self.num_magnitude_bins, version=self.version)
-        bins = np.full(len(uniforms), self.magnitude)
-        return Steps.join(
-            [
-                make_steps(space, _pick(which, DRAWN), bins, sign < 0.5, canvas)
-                for which, sign in zip(uniforms.T[0::2], uniforms.T[1::2], strict=True)
-            ]
-        )
+        choices = _pick(uniforms[:, 0::2].reshape(-1), DRAWN)
+        bins = np.full(len(choices), self.magnitude)
+        negative = uniforms[:, 1::2].reshape(-1) < 0.5
+        steps = make_steps(space, choices, bins, negative, canvas.repeat(self.num_ops))
+        return steps.fold(self.num_ops)
 
 
 @lru_cache
@@ -185,10 +183,8 @@ class AutoAugment(ProgramStep):
         names, probabilities, bins = _read_table(self.policy)
         pairs = _pick(uniforms[:, 0], len(names))
         space = Space(_AUTO_BINS, version=self.version)
-        parts = []
-        for place in (0, 1):
-            which, sign = uniforms[:, 1 + place], uniforms[:, 3 + place]
-            chosen = names[pairs, place], bins[pairs, place]
-            steps = make_steps(space, *chosen, sign < 0.5, canvas)
-            parts.append(steps.where(which < probabilities[pairs, place]))
-        return Steps.join(parts)
+        chosen = names[pairs].reshape(-1), bins[pairs].reshape(-1)
+        negative = uniforms[:, 3:].reshape(-1) < 0.5
+        steps = make_steps(space, *chosen, negative, canvas.repeat(2))
+        kept = uniforms[:, 1:3] < probabilities[pairs]
+        return steps.where(kept.reshape(-1)).fold(2)

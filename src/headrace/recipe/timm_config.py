@@ -83,18 +83,18 @@ def read_timm_policy(
     name, *sections = config.split("-")
     if name == "augmix":
         return "the core does not mix images as AugMix does"
-    options = [_read_section(section, config) for section in sections]
-    base = read_hparams(dict(hparams) if hparams else {"translate_const": 250})
+    options = dict(_read_section(section, config) for section in sections)
+    options.pop("", None)
+    given = hparams or {}
+    base = read_hparams(given)
     if isinstance(base, str):
         return base
-    given = {} if hparams is None else hparams
     if name == "rand":
-        return _read_rand(dict(option for option in options if option[0]), base, given, config)
-    known = dict(option for option in options if option[0])
-    if set(known) - {"mstd"} or (name not in _AUTO and name != "3a"):
+        return _read_rand(options, base, given, config)
+    if set(options) - {"mstd"} or (name not in _AUTO and name != "3a"):
         raise ValueError(f"{config!r} is not a policy of timm; give 'rand-m9-mstd0.5-inc1', 'v0'")
-    if "mstd" in known and "magnitude_std" not in given:
-        base = replace(base, magnitude_std=float(known["mstd"]))
+    if "mstd" in options and "magnitude_std" not in given:
+        base = replace(base, magnitude_std=float(options["mstd"]))
     return _read_auto(name, base)
 
 

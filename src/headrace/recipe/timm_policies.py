@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,13 +110,15 @@ def _make_chosen(
     height: Size,
     width: Size,
 ) -> Steps:
-    """Return a slot with operation `ops[choices[i]]` for image i."""
-    heights, widths = spread_side(height, len(choices)), spread_side(width, len(choices))
-    steps = Steps.empty(len(choices), 1)
-    for number in np.unique(choices).tolist():
-        rows = np.flatnonzero(choices == number)
-        steps.put(rows, ops[number].make(uniforms[rows], heights[rows], widths[rows]))
-    return steps
+    """Return operations `ops[choices[i, k]]` for image i, from uniforms float64[B, K * LEVEL_UNIFORMS]."""
+    count, slots = choices.shape
+    heights, widths = (np.repeat(spread_side(side, count), slots) for side in (height, width))
+    rows_uniforms, numbers = uniforms.reshape(-1, LEVEL_UNIFORMS), choices.reshape(-1)
+    steps = Steps.empty(len(numbers), 1)
+    for number in np.unique(numbers).tolist():
+        rows = np.flatnonzero(numbers == number)
+        steps.put(rows, ops[number].make(rows_uniforms[rows], heights[rows], widths[rows]))
+    return steps.fold(slots)
 
 
 @dataclass(frozen=True)
@@ -149,12 +152,7 @@ class LayeredAugment(ProgramStep):
         choosing = self.num_layers if self.weights is None else len(self.ops)
         uniforms = randomness.step_uniforms(own + choosing)
         choices = self._choose(uniforms[:, own:])
-        parts = []
-        for layer in range(self.num_layers):
-            begin = layer * LEVEL_UNIFORMS
-            part = uniforms[:, begin : begin + LEVEL_UNIFORMS]
-            parts.append(_make_chosen(self.ops, choices[:, layer], part, height, width))
-        return Steps.join(parts)
+        return _make_chosen(self.ops, choices, uniforms[:, :own], height, width)
 
     def _choose(self, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return int64[B, num_layers], numbers of operations."""
@@ -179,17 +177,25 @@ class PolicyAugment(ProgramStep):
 
     def draw(self, randomness: Randomness, height: Size, width: Size) -> Steps:
         """Return the operations of a batch."""
-        slots = max(len(part) for part in self.policy)
-        uniforms = randomness.step_uniforms(1 + slots * LEVEL_UNIFORMS)
-        chosen = (uniforms[:, 0] * len(self.policy)).astype(np.int64)
-        parts = []
-        for slot in range(slots):
-            begin = 1 + slot * LEVEL_UNIFORMS
-            ops = [part[min(slot, len(part) - 1)] for part in self.policy]
-            has = np.array([slot < len(part) for part in self.policy])
-            part = uniforms[:, begin : begin + LEVEL_UNIFORMS]
-            parts.append(_make_chosen(ops, chosen, part, height, width).where(has[chosen]))
-        return Steps.join(parts)
+        ops, table = _tabulate(self.policy)
+        uniforms = randomness.step_uniforms(1 + table.shape[1] * LEVEL_UNIFORMS)
+        chosen = (uniforms[:, 0] * len(table)).astype(np.int64)
+        return _make_chosen(ops, table[chosen], uniforms[:, 1:], height, width)
+
+
+@lru_cache
+def _tabulate(
+    policy: tuple[tuple[AugmentOp, ...], ...],
+) -> tuple[tuple[AugmentOp, ...], NDArray[np.int64]]:
+    """Return the operations of a policy, each once, and int64[lists, longest]: their numbers.
+
+    Lists that are shorter than others end with operations of probability 0.
+    """
+    longest = max(len(part) for part in policy)
+    none = AugmentOp("Invert", p=0.0)
+    lists = [(*part, *(none,) * (longest - len(part))) for part in policy]
+    ops = tuple(dict.fromkeys(op for part in lists for op in part))
+    return ops, np.array([[ops.index(op) for op in part] for part in lists])
 
 
 @dataclass(frozen=True)
