@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 from headrace.plan.operations import Op
@@ -18,6 +19,12 @@ def apply_steps(image: Image.Image, codes: Sequence[int], params: Sequence[Param
     for code, numbers in zip(codes, params, strict=True):
         image = APPLY[Op(code)](image, numbers) if Op(code) in APPLY else image
     return image
+
+
+def run(pixels: NDArray[np.uint8], steps: Sequence[Sequence[float]]) -> NDArray[Any]:
+    """Return the pixels after steps, each an `Op` and its parameters."""
+    codes, params = [int(step[0]) for step in steps], [step[1:] for step in steps]
+    return np.asarray(apply_steps(Image.fromarray(pixels), codes, params))
 
 
 def apply_program(

@@ -22,7 +22,7 @@ from headrace.render import (
     render_batch,
 )
 from images import encode, make_pixels
-from render import program_reference, reference
+from render import pillow_program, reference
 from stored import read_photos
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -130,7 +130,7 @@ def render(pixels, steps, **options):
 
 
 def check(pixels, steps):
-    expected = program_reference.run(pixels, steps)
+    expected = pillow_program.run(pixels, steps)
     for simd in ("auto", "portable"):
         _core.set_simd(simd)
         try:
@@ -236,7 +236,7 @@ def test_programs_run_before_every_kind_of_output(dtype, layout):
     )
     assert not status.any()
     for row, steps in enumerate(jobs):
-        expected = reference.convert(program_reference.run(plain[row], steps), output)
+        expected = reference.convert(pillow_program.run(plain[row], steps), output)
         np.testing.assert_array_equal(out[row], expected)
 
 
@@ -266,5 +266,5 @@ def test_images_that_pillow_decodes_have_their_programs():
     out, status = render_batch(images, [(0, 0, 40, 30)] * 2, (30, 40), program=Program.of(steps))
     assert not status.any()
     for row in range(2):
-        expected = program_reference.run(make_pixels(30, 40, row + 1), steps[row])
+        expected = pillow_program.run(make_pixels(30, 40, row + 1), steps[row])
         np.testing.assert_array_equal(out[row], expected)
