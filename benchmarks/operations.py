@@ -35,6 +35,11 @@ def turn_hue(image: Image.Image) -> Image.Image:
     return Image.merge("HSV", (turned, saturation, value)).convert("RGB")
 
 
+def solarize_add(image: Image.Image) -> Image.Image:
+    levels = [min(255, level + 50) if level < 128 else level for level in range(256)]
+    return image.point(levels * 3)
+
+
 def warp(method: Image.Transform, matrix: tuple[float, ...], filter: int) -> Work:
     return lambda image: image.transform(
         image.size, method, matrix, Image.Resampling(filter), fillcolor=(0, 0, 0)
@@ -57,7 +62,7 @@ OPERATIONS: dict[str, tuple[tuple[float, ...], Work | None]] = {
     "invert": ((Op.INVERT,), ImageOps.invert),
     "posterize": ((Op.POSTERIZE, 4), lambda im: ImageOps.posterize(im, 4)),
     "solarize": ((Op.SOLARIZE, 128), lambda im: ImageOps.solarize(im, 128)),
-    "solarize add": ((Op.SOLARIZE_ADD, 50, 128), lambda im: ImageOps.solarize(im, 128)),
+    "solarize add": ((Op.SOLARIZE_ADD, 50, 128), solarize_add),
     "autocontrast": ((Op.AUTOCONTRAST,), ImageOps.autocontrast),
     "equalize": ((Op.EQUALIZE,), ImageOps.equalize),
     "translate, nearest": ((Op.AFFINE, *MOVE, 0), warp(AFFINE, MOVE, 0)),

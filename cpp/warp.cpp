@@ -43,9 +43,9 @@ uint32_t to_fixed(double v) {
   return std::fabs(fixed) < 2147483648.0 ? uint32_t(int32_t(fixed)) : 0x80000000u;
 }
 
-bool fits_fixed(const double* a, double x, double y) {
-  return std::fabs(x * a[0] + y * a[1] + a[2]) < 32768.0 &&
-         std::fabs(x * a[3] + y * a[4] + a[5]) < 32768.0;
+bool fits_fixed(const double* a, double x, double y, double limit) {
+  return std::fabs(x * a[0] + y * a[1] + a[2]) < limit &&
+         std::fabs(x * a[3] + y * a[4] + a[5]) < limit;
 }
 
 // Returns the x of the first output pixel that shows the source, or the width. Sets `indices`, the
@@ -118,8 +118,11 @@ void warp_far(const Canvas& canvas, const Warp& warp) {
 void warp_nearest(const Canvas& canvas, const Warp& warp, Buffer<int32_t>& columns) {
   const double *a = warp.coefficients, width = canvas.width, height = canvas.height;
   if (a[1] == 0 && a[3] == 0) return scale_nearest(canvas, warp, columns);
-  if (fits_fixed(a, 0, 0) && fits_fixed(a, width, height) && fits_fixed(a, 0, height) &&
-      fits_fixed(a, width, 0))
+  // intentional: not Pillow's limit for giants, where rounded steps could overflow into the
+  // picture.
+  const double limit = std::max(width, height) > 32000 ? 32766.0 : 32768.0;
+  if (fits_fixed(a, 0, 0, limit) && fits_fixed(a, width, height, limit) &&
+      fits_fixed(a, 0, height, limit) && fits_fixed(a, width, 0, limit))
     return warp_fixed(canvas, warp);
   warp_far(canvas, warp);
 }

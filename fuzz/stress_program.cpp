@@ -33,6 +33,7 @@ double draw_real(double least, double most) {
 std::vector<uint8_t> draw_picture(Picture& picture) {
   picture.width = one_in(20) ? draw(1, 1000) : draw(1, 70);
   picture.height = one_in(20) ? draw(1, 1000) : draw(1, 70);
+  if (one_in(500)) picture = {{}, draw(30000, 65535), draw(1, 2)};  // beyond fixed point
   std::vector<uint8_t> pixels(size_t(picture.width) * size_t(picture.height) * 3);
   const int kind = draw(0, 2);
   for (uint8_t& level : pixels)

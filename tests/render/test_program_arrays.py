@@ -54,6 +54,13 @@ def test_join_gives_each_job_the_steps_of_all_programs_in_turn(lists):
     assert unpack(joined) == unpack(Program.of(together))
 
 
+@pytest.mark.parametrize(("starts", "codes"), [([0, 1], [256]), ([0, 2**32 + 1], [0])])
+def test_values_that_do_not_fit_are_refused(starts, codes):
+    program = Program(np.array(starts), np.array(codes), np.zeros((1, PARAMETERS)))
+    with pytest.raises(ValueError, match="codes must be from 0 to 255"):
+        program.check(1)
+
+
 def test_an_empty_program_has_no_steps():
     empty = Program.empty(3).check(3)
     assert len(empty) == 3

@@ -1,4 +1,4 @@
-"""Render batches: decode, crop, resize, flip, change colours and normalise encoded images.
+"""Render batches: decode, crop, resize, flip, change colours, run programs and normalise encoded images.
 
 The result is bit for bit what Pillow 13 gives for the same box, on every CPU and for any number of
 threads. Nothing here is random: whatever differs from image to image is an array that the caller

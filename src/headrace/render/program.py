@@ -181,6 +181,8 @@ class Program:
         starts = np.ascontiguousarray(self.starts, np.int32)
         codes = np.ascontiguousarray(self.codes, np.uint8)
         params = np.ascontiguousarray(self.params, np.float64)
+        if not np.array_equal(codes, self.codes) or not np.array_equal(starts, self.starts):
+            raise ValueError("program: codes must be from 0 to 255, and starts must fit into int32")
         if codes.ndim != 1 or params.shape != (len(codes), PARAMETERS):
             raise ValueError(
                 f"program: {list(codes.shape)} codes and {list(params.shape)} params; "
