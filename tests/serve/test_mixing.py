@@ -212,15 +212,15 @@ def test_fillers_have_no_label(packed: Path) -> None:
 
 
 def test_copies_of_a_sample_are_not_mixed_with_each_other(packed: Path) -> None:
-    plain, mixed = load(packed, repeat=2), load(packed, MixUp(5.0), repeat=2)
-    for (_, labels), batch in zip(plain, mixed, strict=True):
-        assert len(labels) == len(batch[1])
-        step = mixed._epochs.plan(type(mixed._cursor._next)(0, 0)).step(batch.step)
-        np.testing.assert_array_equal(step.rows, batch.rows)
-    rings = find_rings(np.zeros(8, np.int64), np.ones(8, np.bool_), 2)
-    rows = np.repeat(np.arange(4), 2)
-    for ring in rings:
-        assert (rows[ring] != rows[np.roll(ring, -1)]).all()
+    loader = load(packed, MixUp(5.0), repeat=2, batch_size=32)
+    plan = loader._epochs.plan(type(loader._cursor._next)(0, 0))
+    mixer = Mixer(MixChoice([MixUp(5.0)]), plan, 5, 0, 4, 0, 1, 1)
+    mixed = 0
+    for batch in loader:
+        for ring in mixer._find_rings(batch):
+            assert (batch.rows[ring] != batch.rows[np.roll(ring, -1)]).all()
+            mixed += len(ring)
+    assert mixed > 32
 
 
 def test_tensors_on_a_device_are_mixed_alike(packed: Path) -> None:
@@ -276,6 +276,12 @@ def test_what_cannot_be_mixed_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         load(packed, MixUp(), **options)
+
+
+def test_a_sample_without_others_of_its_lane_is_not_left_alone_silently(packed: Path) -> None:
+    with pytest.raises(ValueError, match="one sample of each of 8 lanes: .* 16 samples or more"):
+        next(iter(load(packed, MixUp(), batch_size=8)))
+    next(iter(load(packed, MixUp(), batch_size=8, shuffle=False)))
 
 
 def test_options_are_checked(tmp_path: Path) -> None:

@@ -39,6 +39,14 @@ class Mixer:
     label_at: int
     threads: int
 
+    def __post_init__(self) -> None:
+        if self.plan.part < 2:
+            name = type(self.mixing.choices[0]).__name__
+            raise ValueError(
+                f"{name} mixes samples of one lane, and a step has one sample of each of {self.plan.lanes} lanes: give a "
+                f"batch_size of which all ranks together have {2 * self.plan.lanes * self.plan.split.repeat} samples or more"
+            )
+
     def __call__(self, batch: Batch) -> Batch:
         """Return a batch of arrays [B, H, W, 3] mixed in place, with soft labels."""
         images: NDArray[np.float32] = batch[self.image_at]
