@@ -25,6 +25,7 @@ from headrace.recipe.policies import (
     RandomSolarize,
     TrivialAugmentWide,
 )
+from headrace.recipe.schedule import Schedule
 from headrace.recipe.timm_policies import ThreeAugment
 from headrace.recipe.transforms import (
     IMAGENET_MEAN,
@@ -84,6 +85,7 @@ __all__ = [
     "RandomVerticalFlip",
     "Resize",
     "Sanitize",
+    "Schedule",
     "ThreeAugment",
     "ThreeCrop",
     "TrivialAugmentWide",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headrace import plan
 from headrace.plan import CropMove, FlipMove, Move, ResizeMove, Stream
 from headrace.recipe.randomness import Randomness
+from headrace.recipe.schedule import Schedule
 from headrace.recipe.transforms import (
     CenterCrop,
     Cover,
@@ -312,8 +313,9 @@ class Geometry:
 UNCHANGED = Geometry()
 
 
-def pair(size: int | Size) -> Size:
-    """Return (height, width) of a size."""
+def pair(size: int | Size | Schedule) -> Size:
+    """Return (height, width) of a size, of which an epoch was chosen."""
+    assert not isinstance(size, Schedule)
     return size if isinstance(size, tuple) else (size, size)
 
 
@@ -344,6 +346,7 @@ def _move_crop(
 
 
 def _find_resized(resize: Resize, common_size: Size | None) -> Size:
+    assert not isinstance(resize.size, Schedule)
     if isinstance(resize.size, tuple):
         return resize.size
     if common_size is None:
@@ -356,6 +359,7 @@ def _find_resized(resize: Resize, common_size: Size | None) -> Size:
 
 
 def _resize_alike(resize: Resize, heights: Sizes, widths: Sizes) -> tuple[Sizes, Sizes]:
+    assert not isinstance(resize.size, Schedule)
     if isinstance(resize.size, tuple):
         return np.full_like(heights, resize.size[0]), np.full_like(widths, resize.size[1])
     return plan.resize_shorter(heights, widths, resize.size, resize.max_size)

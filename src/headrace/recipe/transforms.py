@@ -16,6 +16,7 @@ import numpy as np
 
 from headrace.recipe.program_step import ProgramStep
 from headrace.recipe.random_colors import ColorJitter
+from headrace.recipe.schedule import Schedule
 from headrace.render import Output, Resample
 from headrace.render.options import Triple
 
@@ -34,7 +35,11 @@ def _make_tuples(step: object, *names: str) -> None:
             object.__setattr__(step, name, tuple(value))
 
 
-def _check_pixels(name: str, size: int | tuple[int, int]) -> None:
+def _check_pixels(name: str, size: int | tuple[int, int] | Schedule) -> None:
+    if isinstance(size, Schedule):
+        for _, own in size.sizes:
+            _check_pixels(name, own)
+        return
     sides = size if isinstance(size, tuple) else (size,)
     if not all(isinstance(side, Integral) for side in sides):
         raise TypeError(f"{name} is {size}; give an integer number of pixels, or (height, width)")
@@ -54,7 +59,7 @@ class RandomResizedCrop:
     Its share of the area is drawn from `scale`, its aspect ratio from `ratio`.
     """
 
-    size: int | tuple[int, int]
+    size: int | tuple[int, int] | Schedule
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     interpolation: Resample = "bilinear"
@@ -69,7 +74,7 @@ class RandomResizedCrop:
 class Resize:
     """Resize the image: its shorter side to `size`, the longer at most to `max_size`; or to (height, width)."""
 
-    size: int | tuple[int, int]
+    size: int | tuple[int, int] | Schedule
     interpolation: Resample = "bilinear"
     max_size: int | None = None
 
@@ -81,6 +86,8 @@ class Resize:
             _check_pixels("max_size", self.max_size)
             if isinstance(self.size, tuple):
                 raise ValueError(f"size is {self.size}, both sides: leave max_size out")
+            if isinstance(self.size, Schedule):
+                raise ValueError("size is a Schedule: leave max_size out")
             if self.max_size <= self.size:
                 raise ValueError(f"max_size is {self.max_size}; give more than size, {self.size}")
 
@@ -177,7 +184,7 @@ class RandomCrop:
     Masks are padded with `mask_fill`; the default is the fill of the mask, 255.
     """
 
-    size: int | tuple[int, int]
+    size: int | tuple[int, int] | Schedule
     padding: int | tuple[int, ...] | None = None
     pad_if_needed: bool = False
     fill: int | Level3 = 0
@@ -208,7 +215,7 @@ class CenterCrop:
     Masks have `mask_fill` there; the default is the fill of the mask, 255.
     """
 
-    size: int | tuple[int, int]
+    size: int | tuple[int, int] | Schedule
     mask_fill: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

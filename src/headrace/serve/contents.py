@@ -16,6 +16,7 @@ from headrace.read.table import Table
 from headrace.recipe.clip import IMAGES, Shape
 from headrace.recipe.core_or_python import Pipeline, divide_transform
 from headrace.recipe.mixing import MixChoice, take_mixing
+from headrace.recipe.schedule import resolve_schedules
 from headrace.recipe.views import Views, take_views
 from headrace.render import Output
 from headrace.serve.derived_options import find_common_size
@@ -144,13 +145,16 @@ class Contents:
         return replace(self, pipelines=pipelines, pictures=pictures, targets=targets)
 
 
-def find_contents(options: LoaderOptions, table: Table, rows: NDArray[np.int64] | None) -> Contents:
+def find_contents(
+    options: LoaderOptions, table: Table, rows: NDArray[np.int64] | None, epoch: int = 0
+) -> Contents:
     """Decide what the batches of a loader consist of, and what runs where.
 
     Args:
         options: The options of the loader.
         table: All samples.
         rows: Rows that are used; None for all.
+        epoch: The epoch, on which sizes may depend.
 
     Raises:
         TypeError, ValueError: An option does not fit the data.
@@ -158,6 +162,7 @@ def find_contents(options: LoaderOptions, table: Table, rows: NDArray[np.int64] 
     columns, fields = table.columns, tuple(options.fields)
     found = find_pictures(columns, fields)
     transform, mixing = take_mixing(options.transform) if found else (None, None)
+    transform = resolve_schedules(transform, epoch)
     views = take_views(transform)
     as_list = options.collate == "list"
     pipelines: tuple[Pipeline, ...] = (Pipeline(None),)

@@ -12,9 +12,10 @@ from headrace.recipe.clip import Clip
 from headrace.recipe.core_or_python import take_clip
 from headrace.recipe.explain import describe_loader, log_hints
 from headrace.recipe.mixing import take_mixing
+from headrace.recipe.schedule import has_schedule
 from headrace.recipe.views import take_views
 from headrace.serve.batch import Batch
-from headrace.serve.contents import find_contents
+from headrace.serve.contents import Contents, find_contents
 from headrace.serve.delivery import Delivery
 from headrace.serve.epochs import Epochs
 from headrace.serve.loader_options import LoaderOptions
@@ -126,10 +127,19 @@ class Loader(LoaderOptions):
             log_hints(self.dataset, table.kinds, pipeline, self.depth16)
         self._contents = contents
         self._delivery = delivery
-        keeps_bytes = delivery.keeps_bytes and not contents.erases
-        rendered = contents.leave_bytes() if keeps_bytes else contents
-        self._producer = Producer(self, rendered, delivery)
+        self._producer = Producer(self, self._leave_bytes(contents), delivery)
         self._count_classes()  # raises if labels cannot be mixed
+
+    def _leave_bytes(self, contents: Contents) -> Contents:
+        """Return what the core renders: bytes, if a device normalises them."""
+        keeps_bytes = self._delivery.keeps_bytes and not contents.erases
+        return contents.leave_bytes() if keeps_bytes else contents
+
+    def _find_contents(self, epoch: int) -> Contents:
+        """Return what batches consist of in an epoch, on which their sizes may depend."""
+        if not has_schedule(self.transform):
+            return self._contents
+        return find_contents(self, self._epochs.table, self._epochs.sampling.subset, epoch)
 
     def _count_classes(self) -> int:
         """Return the number of classes, if labels are mixed."""
@@ -299,11 +309,14 @@ class Loader(LoaderOptions):
         """
         epochs, begin = self._cursor.begin()
         plan = epochs.plan(begin)
-        mixer = self._make_mixer(begin.epoch, plan)
+        contents, mixer = self._find_contents(begin.epoch), self._make_mixer(begin.epoch, plan)
         here = None if self._delivery.keeps_bytes else mixer
-        batches = self._producer.produce(self, epochs, begin.epoch, plan, begin.step, here)
+        rendered = self._leave_bytes(contents)
+        batches = self._producer.produce(
+            self, epochs, begin.epoch, plan, begin.step, rendered, here
+        )
         try:
-            for batch in self._delivery.convert(batches, self._contents, mixer):
+            for batch in self._delivery.convert(batches, contents, mixer):
                 self._cursor.advance(begin._replace(step=batch.step + 1), len(plan))
                 yield self._unwrap(batch)
                 del batch

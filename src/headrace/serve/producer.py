@@ -54,9 +54,11 @@ class Producer:
         epoch: int,
         plan: EpochPlan,
         first: int,
+        contents: Contents,
         mixer: Mixer | None = None,
     ) -> Generator[Batch, None, None]:
         """Return the batches of an epoch from step `first` on. Nothing is started before the first `next`."""
+        self._contents = contents
         renderer, prefetch = self.make_renderer(options, epochs, epoch, plan), options.prefetch
         part = self._make_python_part(options, renderer) if self._in_python else None
 
