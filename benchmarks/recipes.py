@@ -69,6 +69,22 @@ class Blur:
         return image.filter(ImageFilter.GaussianBlur(radius=random.uniform(0.1, 2.0)))
 
 
+class Again:
+    """Tries another time where timm asks Pillow for a posterisation to 0 bits, which newer versions refuse.
+
+    One image of 700 has it, since the magnitude 9 deviates up to 10.
+    """
+
+    def __init__(self, transform: Callable[[Any], Any]) -> None:
+        self.transform = transform
+
+    def __call__(self, image: Any) -> Any:
+        try:
+            return self.transform(image)
+        except ValueError:
+            return self(image)
+
+
 class Twice:
     """Makes two views of an image."""
 
@@ -127,7 +143,7 @@ def make_deit() -> Recipe:
     )
     mixup = Mixup(0.8, 1.0, label_smoothing=0.1, num_classes=CLASSES)
     ours = MixChoice([MixUp(0.8, CLASSES, 0.1), CutMix(1.0, CLASSES, 0.1)])
-    return Recipe([*transform.transforms, ours], transform, Mixing(mixup))
+    return Recipe([*transform.transforms, ours], Again(transform), Mixing(mixup))
 
 
 def make_simclr() -> Recipe:
