@@ -37,9 +37,9 @@ def make_transforms() -> dict[str, Any]:
     tensor = [T.ToTensor(), normalize]
     return {
         "crop, flip, own function": T.Compose([*crop, posterize, *tensor]),
-        "crop, flip, RandAugment": T.Compose([*crop, T.RandAugment(), *tensor]),
-        "crop, flip, RandAugment, RandomErasing": T.Compose(
-            [*crop, T.RandAugment(), *tensor, T.RandomErasing()]
+        "crop, flip, AugMix": T.Compose([*crop, T.AugMix(), *tensor]),
+        "crop, flip, AugMix, RandomErasing": T.Compose(
+            [*crop, T.AugMix(), *tensor, T.RandomErasing()]
         ),
         "RandomCrop that reflects (nothing for the core)": T.Compose(
             [T.RandomCrop(224, pad_if_needed=True, padding_mode="symmetric"), *crop[1:], *tensor]

@@ -3,6 +3,7 @@
     headrace pack imagenet/train shards/train && headrace pack imagenet/val shards/val    # or use the folders as they are
     python examples/imagenet.py shards
     torchrun --nproc-per-node 8 examples/imagenet.py shards --arch resnet50 --batch-size 1024 --amp bf16
+    python examples/imagenet.py shards --recipe v2 --repeat 4    # v1, v2, deit or a3: see docs/guides/recipes.md
 
 DATA contains `train` and `val`, each a packed dataset or an image folder. Under torchrun, --batch-size
 counts the samples of all processes together. The script writes a checkpoint every --checkpoint-steps
@@ -25,6 +26,14 @@ from torch.nn.functional import cross_entropy
 from torchvision import models, transforms
 
 from headrace.torch import Loader
+from headrace.transforms import CutMix, MixChoice, MixUp
+
+SIZES = {"v1": 224, "v2": 176, "deit": 224, "a3": 160}
+"""The published recipes, and the sides of their images."""
+ENDING = [
+    transforms.ToTensor(),
+    transforms.Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225]),
+]
 
 
 def main() -> None:
@@ -77,7 +86,14 @@ def parse_arguments() -> argparse.Namespace:
     add("--wd", "--weight-decay", dest="weight_decay", type=float, default=1e-4)
     add("-j", "--workers", type=int, default=None, help="worker processes for transforms in Python")
     add("-p", "--print-freq", type=int, default=10, help="steps between log lines")
-    add("--image-size", type=int, default=224)
+    add(
+        "--recipe",
+        default="v1",
+        choices=SIZES,
+        help="augmentation: torchvision's references v1 and v2, DeiT, or A3 of ResNet strikes back",
+    )
+    add("--repeat", type=int, default=1, help="copies of each sample in a batch")
+    add("--image-size", type=int, help="side of the images; default: that of the recipe")
     add("--amp", default="off", choices=["off", "bf16", "fp16"], help="mixed precision")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     add("--seed", type=int, default=0)
@@ -85,7 +101,9 @@ def parse_arguments() -> argparse.Namespace:
     add("--checkpoint-steps", type=int, default=1000)
     add("--resume", type=Path, help="checkpoint to resume from")
     add("-e", "--evaluate", action="store_true", help="validate only")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.image_size = args.image_size or SIZES[args.recipe]
+    return args
 
 
 def start_process(args: argparse.Namespace) -> torch.device:
@@ -103,11 +121,6 @@ def start_process(args: argparse.Namespace) -> torch.device:
 
 def make_loaders(args: argparse.Namespace, device: torch.device) -> tuple[Loader, Loader]:
     size = args.image_size
-    ending = [
-        transforms.ToTensor(),
-        transforms.Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225]),
-    ]
-    augment = [transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip()]
     look = [transforms.Resize(size * 256 // 224), transforms.CenterCrop(size)]
     world = dist.get_world_size() if dist.is_initialized() else 1
     options: dict[str, Any] = {"num_workers": args.workers, "device": device, "seed": args.seed}
@@ -116,17 +129,52 @@ def make_loaders(args: argparse.Namespace, device: torch.device) -> tuple[Loader
         args.batch_size // world,
         shuffle=True,
         drop_last=True,
-        transform=transforms.Compose([*augment, *ending]),
+        transform=make_training_transform(args),
+        repeat=args.repeat,
         **options,
     )
     val = Loader(
         args.data / "val",
         args.batch_size // world,
-        transform=transforms.Compose([*look, *ending]),
+        transform=transforms.Compose([*look, *ENDING]),
         **options,
     )
     log(str(train))
     return train, val
+
+
+def make_training_transform(args: argparse.Namespace) -> Any:
+    """Return the transform of a recipe. All of it runs in the core; labels are soft where the last step mixes."""
+    crop = [transforms.RandomResizedCrop(args.image_size), transforms.RandomHorizontalFlip()]
+    if args.recipe == "v1":
+        return transforms.Compose([*crop, *ENDING])
+    if args.recipe == "v2":
+        policy = transforms.TrivialAugmentWide(interpolation=transforms.InterpolationMode.BILINEAR)
+        steps = [*crop, policy, *ENDING, transforms.RandomErasing(0.1)]
+        return [*steps, make_mixing(0.2, args.classes, smoothing=0.1)]
+    if args.recipe == "deit":
+        policy = make_timm_transform(args.image_size, "rand-m9-mstd0.5-inc1", erasing=0.25)
+        return [policy, make_mixing(0.8, args.classes, smoothing=0.1)]
+    policy = make_timm_transform(args.image_size, "rand-m6-mstd0.5-inc1", erasing=0.0)
+    return [policy, make_mixing(0.1, args.classes, smoothing=0.0)]
+
+
+def make_timm_transform(size: int, policy: str, erasing: float) -> Any:
+    from timm.data import create_transform
+
+    return create_transform(
+        size,
+        is_training=True,
+        auto_augment=policy,
+        interpolation="bicubic",
+        re_prob=erasing,
+        re_mode="pixel",
+    )
+
+
+def make_mixing(alpha: float, classes: int, smoothing: float) -> MixChoice:
+    """Return MixUp or CutMix, each for half of the batches."""
+    return MixChoice([MixUp(alpha, classes, smoothing), CutMix(1.0, classes, smoothing)])
 
 
 def make_model(args: argparse.Namespace, device: torch.device) -> nn.Module:
@@ -195,7 +243,12 @@ def autocast(args: argparse.Namespace, device: torch.device) -> torch.autocast:
 
 
 def count_errors(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Count how often the label is not the first guess, and not among the first five."""
+    """Count how often the label is not the first guess, and not among the first five.
+
+    Of a mixed image, the label with the largest share counts.
+    """
+    if labels.ndim == 2:
+        labels = labels.argmax(1)
     guesses = output.topk(min(5, output.shape[1]), dim=1).indices
     hits = guesses == labels[:, None]
     return (~hits[:, :1].any(1)).sum(), (~hits.any(1)).sum()

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,21 @@ def test_it_trains_from_a_plain_folder_and_logs_the_familiar_line(
     line = r"Epoch: \[0\]\[6/6\] +Time \S+ \(\S+\) +Data \S+ \(\S+\) +Loss \S+ \(\S+\) +Error@1 \S+ \(\S+\) Error@5"
     assert re.search(line, output)
     assert "Validation: 12 images" in output
+
+
+@pytest.mark.parametrize("recipe", ["v2", "deit", "a3"])
+def test_published_recipes_run_in_the_core_and_mix(
+    shards: Path, tmp_path: Path, recipe: str
+) -> None:
+    if recipe != "v2" and find_spec("timm") is None:
+        pytest.skip("needs timm")
+    options = ["--epochs", "1", "-b", "32", "--repeat", "2", "--recipe", recipe]
+    output = finish(start(tmp_path, shards / "shards", *options))
+    assert "Python" not in output and "core, on finished batches" in output
+    assert ("TrivialAugmentWide" if recipe == "v2" else "RandAugment(n=2") in output
+    assert ("RandomErasing" in output) == (recipe != "a3")
+    assert "Validation: 12 images" in output
+    assert all(float(loss) > 0 for loss in losses(output).values()) and losses(output)
 
 
 def test_killed_in_mid_epoch_and_resumed_the_losses_are_the_same(
