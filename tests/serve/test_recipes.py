@@ -244,10 +244,15 @@ def test_masks_do_not_follow_operations_that_move_pixels(
     assert "without what belongs to them" in str(loader)
     for images, masks in loader:
         np.testing.assert_array_equal(np.asarray(masks), np.asarray(images)[..., 0])
-    with pytest.raises(ValueError, match="runs in the core, before all Python"):
-        headrace.Loader(
-            tmp_path / "packed", 4, fields=fields, transform=[*CROP, TrivialAugmentWide()]
-        )
+    for steps in ([TrivialAugmentWide()], [RandomGrayscale(0.0), RandomVerticalFlip(1.0)]):
+        with pytest.raises(ValueError, match="would move images alone"):
+            headrace.Loader(tmp_path / "packed", 4, fields=fields, transform=[*CROP, *steps])
+    compose = V.Compose([V.CenterCrop(32), V.RandomGrayscale(0.0), V.RandomHorizontalFlip(1.0)])
+    loader = headrace.Loader(
+        tmp_path / "packed", 4, fields=fields, transform=compose, num_workers=0
+    )
+    for images, masks in loader:
+        np.testing.assert_array_equal(np.asarray(masks), np.asarray(images)[..., 0])
     colours = headrace.Loader(
         tmp_path / "packed", 4, fields=fields, transform=[*CROP, RandomSolarize(128, 0.5)]
     )

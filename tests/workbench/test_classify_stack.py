@@ -16,6 +16,7 @@ import pytest
 
 import headrace
 from headrace import Flow
+from headrace.recipe import torchvision_policies
 from headrace.recipe.torchvision import _READERS
 from headrace.work.bounded_queue import run_ahead
 from headrace.workbench.probe.classify_stack import (
@@ -84,8 +85,9 @@ def classify_transform(folder: Path, file: str, *names: str) -> tuple[str, str]:
     [
         ("torchvision/transforms/transforms.py", ["Compose", "RandomResizedCrop"], TRANSFORM),
         ("torchvision/transforms/v2/_geometry.py", ["Resize"], TRANSFORM),
-        ("torchvision/transforms/transforms.py", ["Compose", "RandomRotation"], PYTHON),
-        ("torchvision/transforms/autoaugment.py", ["RandAugment", "Resize"], PYTHON),
+        ("torchvision/transforms/transforms.py", ["Compose", "ElasticTransform"], PYTHON),
+        ("torchvision/transforms/autoaugment.py", ["AugMix", "Resize"], PYTHON),
+        ("torchvision/transforms/autoaugment.py", ["RandAugment"], TRANSFORM),
         ("albumentations/transforms.py", ["Resize"], PYTHON),
     ],
 )
@@ -101,7 +103,8 @@ def test_opening_an_image_with_torchvision_is_decoding(tmp_path: Path) -> None:
 
 
 def test_all_torchvision_transforms_of_the_core_are_known() -> None:
-    known = {name for _, name in _READERS}
+    policies = {name for readers in torchvision_policies._READERS.values() for name in readers}
+    known = {name for _, name in _READERS} | policies
     assert known - {"ToPureTensor", "Identity"} == set(_CORE_DOES), "these two do nothing"
 
 

@@ -154,9 +154,10 @@ def _divide_steps(
 ) -> Pipeline:
     _check_kinds(steps)
     _check_normalize(steps)
-    moving = follows and any(map(moves_pixels, steps))
-    if all(isinstance(step, Transform) for step in steps) and not collates and not moving:
+    if all(isinstance(step, Transform) for step in steps) and not collates:
         recipe = compile_recipe(steps, common_size, any_size=any_size)
+        if follows:
+            _check_moves(recipe)
         return Pipeline(recipe, lines=_core_lines(steps, "core"))
     entry, count, why = _take_first(steps, follows=follows)
     if count == len(steps) and not collates:
@@ -195,9 +196,9 @@ def _take_first(steps: list[Any], *, follows: bool) -> tuple[Recipe, int, str]:
         meaning = read_step(step, recipe.form)
         if isinstance(meaning, Normalize) and not _are_last(steps[count + 1 :]):
             meaning = "Normalize comes last"
-        if follows and moves_pixels(meaning):
-            meaning = "the core would move images alone, without what belongs to them"
         more = meaning if isinstance(meaning, str) else recipe.add(meaning)
+        if follows and not isinstance(more, str) and any(map(moves_pixels, more.program)):
+            more = "the core would move images alone, without what belongs to them"
         if isinstance(more, str):
             # What was erased in floats cannot go through Python, which gets bytes.
             first = next((n for n, done in enumerate(before) if done.erasing), count + 1) - 1
@@ -205,6 +206,15 @@ def _take_first(steps: list[Any], *, follows: bool) -> tuple[Recipe, int, str]:
         recipe = more
         before.append(recipe)
     return recipe, len(steps), ""
+
+
+def _check_moves(recipe: Recipe) -> None:
+    """Raise ValueError if an operation moves pixels of images that something has to follow."""
+    if moving := [step for step in recipe.program if moves_pixels(step)]:
+        raise ValueError(
+            f"{moving[0]} would move images alone, without their masks, points or boxes: put flips before other operations, "
+            "and leave other steps that move pixels out, or give torchvision's v2 steps, which run in Python"
+        )
 
 
 def _are_last(steps: list[Any]) -> bool:
