@@ -53,8 +53,7 @@ def test_its_training_transform_with_randaugment_and_random_erasing_works(
         interpolation="bilinear",
     )
     loader = make_loader(packed, transform, num_workers=2)
-    places = ["core", "core", "Python", "core, worker", "core, worker", "Python"]
-    assert list_places(loader) == places
+    assert set(list_places(loader)) == {"core"}
     found = [images.clone() for images, _ in loader]
     assert sum(map(len, found)) == 61
     assert found[0].shape == (16, 3, 24, 24) and found[0].dtype == torch.float32
