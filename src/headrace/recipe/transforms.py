@@ -1,8 +1,9 @@
 """The transforms that the native core runs, as values. Names and defaults are torchvision's.
 
-A list of them has `RandomResizedCrop`; or `Resize` or `RandomResize`, then `Pad`, then `CenterCrop` or `RandomCrop`
-(`ThreeCrop` for clips, without `Pad`), each of which may be left out. Flips and colours follow in the order below, and `Normalize` last. Your own
-functions can stand before `Normalize`.
+A list begins with `RandomResizedCrop`; or with `Resize` or `RandomResize`, then `Pad`, then `CenterCrop` or
+`RandomCrop` (`ThreeCrop` for clips, without `Pad`), each of which may be left out. Flips, `Sanitize`, `ColorJitter` and
+`Lighting` follow in this order, then operations on pixels (`ProgramStep`) in any order, then `Normalize`, then
+`RandomErasing`. Your own functions can stand before `Normalize`.
 """
 
 from __future__ import annotations
