@@ -20,7 +20,7 @@ from photos import unpack_photos
 from turns import time_turns
 
 import headrace
-from headrace.plan import schedule_runs
+from headrace.read.reading import RunReading
 from headrace.read.run_reader import RunReader
 from headrace.serve.epochs import Position
 from headrace.transforms import RandomResizedCrop
@@ -29,11 +29,10 @@ from headrace.workbench.bench.page_cache import drop_pages
 
 def read_runs(loader: headrace.Loader) -> None:
     plan, layout = loader._epochs.plan(Position(0, 0)), loader._epochs.layout
-    with RunReader(
-        schedule_runs(plan), layout.read_run, lambda run: int(layout.sizes[run])
-    ) as reader:
+    reading = RunReading(layout, plan)
+    with RunReader(reading) as reader:
         for number in range(len(plan)):
-            reader.take(sorted(set(layout.runs_of(plan.step(number).rows).tolist())))
+            reader.take(list(reading.count_units(number)))
             reader.finish_step(number)
 
 

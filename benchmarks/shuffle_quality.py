@@ -26,9 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 from claims import print_claim
 
-from headrace.plan import EpochPlan, Shuffle, Split, plan_epoch, schedule_runs
+from headrace.plan import EpochPlan, Runs, Shuffle, Split, Stream, plan_epoch
+from headrace.plan.line import Line
 from headrace.plan.runs import RUN_BYTES
-from headrace.plan.shuffle import shuffle_runs
+from headrace.plan.shuffle import order_randomly
 from headrace.serve.derived_options import WINDOW_BYTES
 from headrace.workbench.bench.shuffle_quality import measure_entropy
 
@@ -39,7 +40,8 @@ samples      % of global    % of global      samples     samples    samples  × 
 
 def main() -> None:
     options = parse_options()
-    runs = np.append(np.arange(0, options.samples, options.run), options.samples)
+    bounds = np.append(np.arange(0, options.samples, options.run), options.samples)
+    runs = Runs.of_bounds(bounds)
     sorted_labels = np.arange(options.samples) * options.classes // options.samples
     labels = {"sorted": sorted_labels, "pack": np.random.default_rng(0).permutation(sorted_labels)}
     print(f"python {' '.join(sys.argv)}")
@@ -90,7 +92,8 @@ def compare_videos(videos: Videos, seed: int) -> float:
     run, window = 1, None
     if videos.size is not None:
         run, window = RUN_BYTES // videos.size, max(WINDOW_BYTES // videos.size, 4 * VIDEO_BATCH)
-    runs = np.append(np.arange(0, videos.samples, run), videos.samples)
+    bounds = np.append(np.arange(0, videos.samples, run), videos.samples)
+    runs = Runs.of_bounds(bounds)
     best = measure(runs, labels, VIDEO_BATCH, Shuffle(seed, None)).entropy
     found = measure(runs, labels, VIDEO_BATCH, Shuffle(seed, window))
     print(f"\n{videos.name}: {videos.samples:,} of {videos.classes} classes, runs of {run}")
@@ -109,9 +112,7 @@ class Mixing:
     milliseconds: float
 
 
-def measure(
-    runs: np.ndarray, labels: dict[str, np.ndarray], batch: int, shuffle: Shuffle
-) -> Mixing:
+def measure(runs: Runs, labels: dict[str, np.ndarray], batch: int, shuffle: Shuffle) -> Mixing:
     began = time.perf_counter()
     plan = plan_epoch(runs, Split(batch), shuffle=shuffle)
     milliseconds = (time.perf_counter() - began) * 1e3
@@ -121,7 +122,7 @@ def measure(
         {name: measure_entropy(values[batches]) for name, values in labels.items()},
         measure_moves(plan, shuffle),
         count_held(plan),
-        compare_neighbours(batches, take_batches(later), int(runs[-1])),
+        compare_neighbours(batches, take_batches(later), runs.entries),
         milliseconds,
     )
 
@@ -154,18 +155,31 @@ def take_batches(plan: EpochPlan) -> np.ndarray:
 
 def measure_moves(plan: EpochPlan, shuffle: Shuffle) -> np.ndarray:
     """Return how far each sample moved; a position in a lane is `lanes` positions in the epoch."""
-    places = np.empty(len(plan.order), np.int64)
-    places[shuffle_runs(plan.runs, shuffle, epoch=0)] = np.arange(len(plan.order))
-    moves = abs(places[plan.order] - np.arange(len(plan.order)))
-    return moves if shuffle.is_global(len(plan.order)) else moves * plan.lanes
+    count = plan.runs.entries
+    order = order_randomly(shuffle.seed, 0, Stream.RUNS, len(plan.runs))
+    line = Line.lay(plan.runs, order).find(np.arange(count))[0]
+    places = np.empty(count, np.int64)
+    places[line] = np.arange(count)
+    steps = [(plan.find_lanes(t), plan.step(t).rows) for t in range(len(plan))]
+    lanes, rows = (np.concatenate(arrays) for arrays in zip(*steps, strict=True))
+    # Rows that the last batch drops are at the end of each lane.
+    number = np.arange(len(rows)) // plan.split.batch_size * plan.part
+    number += np.tile(np.arange(plan.part), len(rows) // plan.part)
+    positions = lanes * count // plan.lanes + number
+    moves = abs(places[rows] - positions)
+    return moves if shuffle.is_global(count) else moves * plan.lanes
 
 
 def count_held(plan: EpochPlan) -> int:
     """Return the largest number of samples in memory at any step."""
-    schedule, held = schedule_runs(plan), np.zeros(len(plan) + 1, np.int64)
-    lengths = np.diff(plan.runs)[schedule.runs]
-    np.add.at(held, schedule.first, lengths)
-    np.subtract.at(held, schedule.last + 1, lengths)
+    spans: dict[int, list[int]] = {}
+    for t in range(len(plan)):
+        for unit in plan.count_units(t):
+            spans.setdefault(unit, [t, t])[1] = t
+    held = np.zeros(len(plan) + 1, np.int64)
+    for unit, (first, last) in spans.items():
+        held[first] += plan.count_entries(unit)
+        held[last + 1] -= plan.count_entries(unit)
     return int(np.cumsum(held).max())
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from headrace.plan import BucketOrder, EpochPlan, Shuffle, Split, plan_epoch
+from headrace.plan import BucketOrder, EpochPlan, Runs, Shuffle, Split, plan_epoch
 
 
 @dataclass(frozen=True)
 class Job:
     """An epoch, whatever world size runs it."""
 
-    runs: np.ndarray
+    runs: Runs
     rows: np.ndarray | None
     lanes: int
     global_batch: int
@@ -25,7 +25,7 @@ class Job:
 
     @property
     def entries(self) -> np.ndarray:
-        return np.arange(self.runs[-1]) if self.rows is None else self.rows
+        return np.arange(self.runs.entries) if self.rows is None else self.rows
 
     @property
     def world_sizes(self) -> list[int]:
@@ -43,15 +43,25 @@ class Job:
         )
 
     def plan_with(self, window: int) -> EpochPlan:
-        return replace(self, shuffle=replace(self.shuffle, window=window)).plan()
+        return replace(self, shuffle=replace(self.shuffle, window=window)).plan(last="short")
 
     def plan_ranks(self, world_size: int, last: str = "drop") -> list[EpochPlan]:
         return [self.plan(rank, world_size, last) for rank in range(world_size)]
 
 
-def make_runs(lengths: list[int]) -> np.ndarray:
+def make_runs(lengths: list[int]) -> Runs:
     """Runs with so many rows each."""
-    return np.append(0, np.cumsum(np.array(lengths, np.int64)))
+    return Runs.of_bounds(np.append(0, np.cumsum(np.array(lengths, np.int64))))
+
+
+def list_order(plan: EpochPlan) -> np.ndarray:
+    """The draws of all valid entries of a plan, lane after lane: without repeats of rows, these are the rows."""
+    steps = [plan.step(t) for t in range(len(plan))]
+    draws = np.concatenate([step.draws[step.valid] for step in steps] + [np.empty(0, int)])
+    lanes = np.concatenate(
+        [plan.find_lanes(t)[step.valid] for t, step in enumerate(steps)] + [np.empty(0, int)]
+    )
+    return draws[np.argsort(lanes, kind="stable")]
 
 
 def valid_rows(plan: EpochPlan, t: int) -> np.ndarray:
@@ -73,8 +83,8 @@ def jobs(
     """Epochs of 0 to 300 rows, whole or in part, in an order of one of the `kinds`, in buckets or not."""
     count = draw(st.integers(0, 25))
     runs = make_runs(draw(st.lists(st.integers(1, 12), min_size=count, max_size=count)))
-    rows = draw(st.none() | chosen_rows(int(runs[-1])))
-    entries = len(rows) if rows is not None else int(runs[-1])
+    rows = draw(st.none() | chosen_rows(runs.entries))
+    entries = len(rows) if rows is not None else runs.entries
     lanes = draw(st.integers(1, 8))
     batch = lanes * draw(st.integers(1, 6))
     windows = {"global": st.none(), "window": st.integers(0, max(entries - 1, 0))}
@@ -82,7 +92,7 @@ def jobs(
     shuffle = None if kind == "index" else Shuffle(draw(st.integers(0, 99)), draw(windows[kind]))
     job = Job(runs, rows, lanes, batch, shuffle, epoch=draw(st.integers(0, 99)))
     if draw(st.sampled_from(buckets)):
-        job = replace(job, buckets=draw(bucket_orders(int(runs[-1]))))
+        job = replace(job, buckets=draw(bucket_orders(runs.entries)))
     return job
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochs import make_runs
-from headrace.plan import draw_mixture, find_runs
+from headrace.plan import draw_mixture
 from headrace.plan.mixture import count_before
 
 RUNS = make_runs([10] * 10 + [7] * 5 + [20] * 10)
@@ -83,7 +83,7 @@ def test_all_samples_of_a_source_come_before_any_comes_again(
 
 def test_a_small_share_of_a_source_reads_few_runs() -> None:
     rows = draw(epoch=0, weights=[0, 0, 1], count=60)
-    assert len(np.unique(find_runs(RUNS, rows))) == 3
+    assert len(np.unique(RUNS.find(rows))) == 3
 
 
 def test_seeds_go_through_a_source_in_different_orders() -> None:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochs import Job, jobs, make_runs, valid_rows, walk
-from headrace.plan import EpochPlan, Shuffle, Split, find_runs, plan_epoch, schedule_runs
+from epochs import Job, jobs, list_order, make_runs, valid_rows, walk
+from headrace.plan import EpochPlan, Shuffle, Split, plan_epoch
+from plain_plan import list_steps as list_plain_steps
+from plain_plan import order_lanes
 
 endings = st.sampled_from(["drop", "short"])
 
@@ -29,8 +31,8 @@ def list_steps(plan: EpochPlan) -> list[tuple[list[int], list[int]]]:
 
 def walk_entries(job: Job) -> list[int]:
     """The entries of an epoch, ascending: rows may be equal, entries are not."""
-    plan = job.plan(last="short")
-    return sorted(plan.order.tolist())
+    entries = np.concatenate([*order_lanes(job), np.empty(0, np.int64)])
+    return sorted(entries.tolist())
 
 
 @given(repeated_jobs(), st.data(), endings)
@@ -51,7 +53,7 @@ def test_copies_lie_next_to_each_other_in_one_batch_of_one_rank(
 def test_an_epoch_takes_one_entry_in_repeat_and_every_copy_draws_anew(job: Job) -> None:
     plan = job.plan(last="short")
     count = -(-len(job.entries) // job.repeat)
-    assert len(np.unique(plan.order)) == len(plan.order) == count
+    assert len(np.unique(list_order(plan)[:: job.repeat])) == count
     draws = [draw for _, draws in list_steps(plan) for draw in draws]
     assert len(set(draws)) == len(draws) == count * job.repeat
 
@@ -120,23 +122,36 @@ def test_no_batch_is_empty_and_all_but_the_last_are_full(job: Job, data: st.Data
         assert all(plan.step(t).valid.all() for t in range(len(plan) - 1))
 
 
-@given(repeated_jobs(), endings)
-def test_the_schedule_has_every_run_from_its_first_use_to_its_last(job: Job, last: str) -> None:
-    plan = job.plan(last=last)
-    uses: dict[int, list[int]] = {}
-    for t in range(len(plan)):
-        for run in find_runs(plan.runs, plan.step(t).rows):
-            uses.setdefault(int(run), []).append(t)
-    schedule = schedule_runs(plan)
-    spans = zip(schedule.first.tolist(), schedule.last.tolist(), strict=True)
-    expected = {run: (steps[0], steps[-1]) for run, steps in uses.items()}
-    assert dict(zip(schedule.runs.tolist(), spans, strict=True)) == expected
+@given(repeated_jobs(), st.data(), endings)
+def test_every_step_is_that_of_the_plain_plan(job: Job, data: st.DataObject, last: str) -> None:
+    world_size = data.draw(st.sampled_from(job.world_sizes))
+    for rank, plan in enumerate(job.plan_ranks(world_size, last)):
+        steps = [plan.step(t) for t in range(len(plan))]
+        found = [(step.draws[step.valid].tolist(), step.bucket) for step in steps]
+        assert found == list_plain_steps(job, rank, world_size, last)
+
+
+@pytest.mark.parametrize("lengths", [[10] * 1000, [3] * 400 + [5000], [5000] + [1] * 300])
+@pytest.mark.parametrize("window", [500, None])
+def test_whole_runs_are_dealt_as_in_the_plain_plan(lengths: list[int], window: int | None) -> None:
+    for epoch in range(4):
+        job = Job(make_runs(lengths), None, 8, 32, Shuffle(0, window), epoch, repeat=4)
+        plan, expected = job.plan(last="short"), list_plain_steps(job, last="short")
+        assert [plan.step(t).draws.tolist() for t in range(len(plan))] == [e for e, _ in expected]
+
+
+def list_units(plan: EpochPlan) -> set[int]:
+    return {unit for t in range(len(plan)) for unit in plan.count_units(t)}
+
+
+def list_runs(plan: EpochPlan) -> set[int]:
+    return {int(plan.list_rows(unit)[0]) // 10 for unit in list_units(plan)}
 
 
 def test_runs_are_dealt_whole_so_that_little_is_read_that_is_not_used() -> None:
     runs = make_runs([10] * 1000)
     used = [
-        set(schedule_runs(plan_epoch(runs, Split(32, repeat=4), epoch=epoch, shuffle=shuffle)).runs)
+        list_runs(plan_epoch(runs, Split(32, repeat=4), epoch=epoch, shuffle=shuffle))
         for shuffle in (Shuffle(0, 500), Shuffle(0))
         for epoch in range(4)
     ]
@@ -146,7 +161,7 @@ def test_runs_are_dealt_whole_so_that_little_is_read_that_is_not_used() -> None:
 
 def test_with_few_runs_entries_are_dealt_one_by_one() -> None:
     plan = plan_epoch(make_runs([100] * 255), Split(32, repeat=4), shuffle=Shuffle(0, 500))
-    assert len(schedule_runs(plan).runs) == 255
+    assert 255 <= len(list_units(plan)) <= 255 + plan.lanes
 
 
 def test_entries_that_weights_repeat_draw_anew_in_every_turn_and_copy() -> None:
@@ -162,7 +177,7 @@ def test_entries_that_weights_repeat_draw_anew_in_every_turn_and_copy() -> None:
     ("runs", "expected"),
     [
         (200, [1473, 895, 668, 1222, 1044, 404, 1635, 1808]),
-        (300, [153, 155, 588, 1158, 451, 452, 1777, 217]),
+        (300, [1703, 1705, 1288, 2498, 1161, 1162, 827, 1267]),
     ],
 )
 def test_deals_never_change(runs: int, expected: list[int]) -> None:

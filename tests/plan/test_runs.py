@@ -1,92 +1,72 @@
-"""Runs cover the index, each in one file, each about as long as asked."""
+"""Runs follow from the rows and bytes of shards: every row in one run, equal in length, about as long as asked."""
 
 from __future__ import annotations
 
 import timeit
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan import cut_runs, find_runs, group_files
+from headrace.plan import Runs, cut_runs
+
+shards = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 10_000)), max_size=6)
 
 
-def lay_out(shards: list[list[int]], gap: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(files, offsets, sizes) of shards whose samples lie one after the other."""
-    files = np.repeat(np.arange(len(shards)), [len(sizes) for sizes in shards])
-    offsets = [np.cumsum([0] + [size + gap for size in sizes])[:-1] for sizes in shards]
-    sizes = [np.array(sizes, np.int64) for sizes in shards]
-    empty = [np.empty(0, np.int64)]
-    return files, np.concatenate(offsets + empty), np.concatenate(sizes + empty)
-
-
-shards = st.lists(st.lists(st.integers(0, 400), min_size=1, max_size=40), max_size=6)
+def cut(sizes: list[tuple[int, int]], run_bytes: int) -> Runs:
+    rows, lengths = np.array(sizes, np.int64).reshape(-1, 2).T
+    return cut_runs(rows, lengths, run_bytes)
 
 
 @given(shards, st.integers(1, 2000))
-def test_every_row_is_in_exactly_one_run_and_no_run_is_empty(
-    sizes: list[list[int]], run_bytes: int
+def test_every_row_is_in_exactly_one_run_of_its_shard(
+    sizes: list[tuple[int, int]], run_bytes: int
 ) -> None:
-    files, offsets, lengths = lay_out(sizes, gap=5)
-    runs = cut_runs(files, offsets, lengths, run_bytes)
-    assert runs[0] == 0 and runs[-1] == len(files)
-    assert (np.diff(runs) > 0).all()
+    runs, total = cut(sizes, run_bytes), sum(rows for rows, _ in sizes)
+    bounds = runs.list_bounds()
+    assert bounds[0] == 0 and bounds[-1] == total == runs.entries and len(bounds) == len(runs) + 1
+    assert (np.diff(bounds) > 0).all() and np.array_equal(np.diff(bounds), runs.measure_all())
+    assert set(np.cumsum([rows for rows, _ in sizes])) <= set(bounds.tolist())
 
 
 @given(shards, st.integers(1, 2000))
-def test_a_run_lies_in_one_file_and_is_at_most_half_as_long_again_but_for_its_last_sample(
-    sizes: list[list[int]], run_bytes: int
+def test_a_row_finds_its_run(sizes: list[tuple[int, int]], run_bytes: int) -> None:
+    runs = cut(sizes, run_bytes)
+    expected = np.repeat(np.arange(len(runs)), runs.measure_all())
+    assert runs.find(np.arange(runs.entries)).tolist() == expected.tolist()
+
+
+@given(st.integers(1, 60), st.integers(0, 10_000), st.integers(1, 2000))
+def test_the_runs_of_a_shard_are_as_many_as_its_bytes_ask_for_and_equal_to_one_row(
+    rows: int, size: int, run_bytes: int
 ) -> None:
-    files, offsets, lengths = lay_out(sizes)
-    runs = cut_runs(files, offsets, lengths, run_bytes)
-    for a, b in pairwise(runs):
-        assert files[a] == files[b - 1]
-        assert offsets[b - 1] - offsets[a] <= 1.5 * run_bytes + 1
+    runs = cut([(rows, size)], run_bytes)
+    assert len(runs) == min(max(1, (size + run_bytes // 2) // run_bytes), rows)
+    lengths = runs.measure_all()
+    assert lengths.max() - lengths.min() <= 1
 
 
-def test_a_shard_is_divided_into_equal_runs_of_about_the_size() -> None:
-    files, offsets, sizes = lay_out([[100] * 1000])
-    runs = cut_runs(files, offsets, sizes, 9000)
-    assert np.diff(runs).tolist() == [91] * 10 + [90]
+def test_run_i_of_k_begins_at_row_i_n_over_k() -> None:
+    assert cut([(10, 3 << 20)], 1 << 20).list_bounds().tolist() == [0, 3, 6, 10]
 
 
-def test_going_backwards_in_a_file_begins_a_run() -> None:
-    files, sizes = np.zeros(6, np.int64), np.full(6, 10)
-    runs = cut_runs(files, np.array([0, 10, 20, 5, 15, 25]), sizes)
-    assert runs.tolist() == [0, 3, 6]
-
-
-def test_a_sample_longer_than_a_run_is_a_run() -> None:
-    files, offsets, sizes = lay_out([[5000, 5000, 5000]])
-    assert cut_runs(files, offsets, sizes, 1000).tolist() == [0, 1, 2, 3]
-
-
-def test_small_files_are_grouped_to_the_size_of_a_run() -> None:
-    assert group_files(np.full(1000, 100), 10_000).tolist() == list(range(0, 1001, 100))
+def test_runs_of_one_byte_are_single_rows() -> None:
+    assert cut([(5, 1000), (3, 2)], 1).list_bounds().tolist() == [0, 1, 2, 3, 4, 5, 6, 8]
 
 
 def test_no_rows_are_no_runs() -> None:
-    nothing = np.empty(0, np.int64)
-    assert cut_runs(nothing, nothing, nothing).tolist() == [0]
-    assert group_files(nothing).tolist() == [0]
-
-
-def test_a_row_finds_its_run() -> None:
-    assert find_runs(np.array([0, 3, 4, 9]), np.arange(9)).tolist() == [0] * 3 + [1] + [2] * 5
+    for sizes in ([], [(0, 100)]):
+        runs = cut(sizes, 10)
+        assert len(runs) == runs.entries == 0 and runs.list_bounds().tolist() == [0]
 
 
 def test_runs_of_no_bytes_are_refused() -> None:
     with pytest.raises(ValueError, match="run_bytes is 0"):
-        group_files(np.ones(3, np.int64), 0)
+        cut([(3, 3)], 0)
 
 
-def test_a_million_rows_are_cut_in_a_tenth_of_a_second() -> None:
-    sizes = np.random.default_rng(0).integers(50_000, 170_000, 1_281_167)
-    files = np.arange(len(sizes)) // 10_000
-    offsets = np.cumsum(sizes) - sizes
-    seconds = timeit.repeat(lambda: cut_runs(files, offsets, sizes), number=1, repeat=5)
-    assert min(seconds) < 0.1
-    runs = cut_runs(files, offsets, sizes)
-    assert abs(np.mean(np.diff(offsets[runs[:-1]])) / (8 << 20) - 1) < 0.02
+def test_ten_million_runs_are_measured_within_a_second() -> None:
+    runs = cut_runs(np.full(400_000, 2500), np.full(400_000, 200 << 20))
+    assert len(runs) == 10_000_000
+    assert min(timeit.repeat(runs.measure_all, number=1, repeat=2)) < 1.5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +13,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headrace.plan import RunSchedule
 from headrace.read.run_layout import Allocate, Run
 from headrace.read.run_reader import Arenas, RunReader
 from headrace.read.seeks import NO_TABLES
+
+
+class Steps:
+    """A reading of made-up units: which of them each step takes."""
+
+    def __init__(self, steps: list[list[int]], size: int = 1, read: Any = None) -> None:
+        self.steps, self.size = steps, size
+        self.uses = Counter(unit for units in steps for unit in units)
+        if read is not None:
+            self.read = read
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def count_units(self, number: int) -> dict[int, int]:
+        return dict.fromkeys(self.steps[number], 1)
+
+    def count_units_before(self, number: int) -> dict[int, int]:
+        return Counter(unit for units in self.steps[:number] for unit in units)
+
+    def count_uses(self, unit: int) -> int:
+        return self.uses[unit]
+
+    def measure(self, unit: int) -> int:
+        return self.size
+
+    def read(self, unit: int, take: Allocate) -> Run:
+        return Run(take(1), NO_TABLES, {}, 1)
 
 
 class Held:
@@ -56,13 +85,13 @@ def test_memory_is_bounded_by_the_largest_demand(steps: list[int]) -> None:
 
 
 def test_no_run_is_read_long_before_it_is_needed() -> None:
-    steps, read = np.arange(20), [0]
+    read = [0]
 
     def read_run(run: int, take: Allocate) -> Run:
         read.append(run)
         return Run(take(1), NO_TABLES, {}, 1)
 
-    with RunReader(RunSchedule(steps, steps, steps), read_run, lambda run: 1, ahead=2) as reader:
+    with RunReader(Steps([[step] for step in range(20)], read=read_run), ahead=2) as reader:
         for step in range(20):
             reader.take([step])
             assert max(read) <= step + 2
@@ -99,15 +128,13 @@ def test_large_memory_begins_in_the_middle_of_a_page_so_that_files_are_copied_fa
 
 @pytest.mark.parametrize(("size", "together"), [(0, 16), (1, 16), (600_000, 2), (8 << 20, 1)])
 def test_a_thread_claims_several_small_runs_together(size: int, together: int) -> None:
-    steps = np.arange(40)
-    schedule = RunSchedule(steps, np.zeros_like(steps), steps)
-    with RunReader(schedule, None, lambda run: size, threads=0) as reader:  # type: ignore[arg-type]
+    with RunReader(Steps([list(range(40))], size), threads=0) as reader:
         assert reader._claim() == list(range(together))
         assert reader._claim() == list(range(together, 2 * together))
 
 
 def test_a_thread_leaves_the_others_their_share_and_later_steps_for_later() -> None:
-    runs, both, read = np.arange(12), threading.Barrier(2, timeout=60), []
+    both, read = threading.Barrier(2, timeout=60), []
 
     def read_run(run: int, take: Allocate) -> Run:
         read.append(run)
@@ -115,23 +142,21 @@ def test_a_thread_leaves_the_others_their_share_and_later_steps_for_later() -> N
             both.wait()  # for the other thread: it has something to read, too
         return Run(take(1), NO_TABLES, {}, 1)
 
-    schedule = RunSchedule(runs, runs // 8, runs // 8)
-    with RunReader(schedule, read_run, lambda run: 1, threads=2, ahead=0) as reader:
+    steps = Steps([list(range(8)), list(range(8, 12))], read=read_run)
+    with RunReader(steps, threads=2, ahead=0) as reader:
         assert list(reader.take(list(range(8)))) == list(range(8))
         assert sorted(read) == list(range(8))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_error_arrives_at_the_step_that_needs_the_run(threads: int) -> None:
-    steps = np.arange(12)
-
     def read_run(run: int, take: Allocate) -> Run:
         if run >= 5:
             raise OSError(f"{run} is gone")
         return Run(take(1), NO_TABLES, {}, 1)
 
-    schedule = RunSchedule(steps, np.zeros_like(steps), steps)
-    with RunReader(schedule, read_run, lambda run: 1, threads=threads) as reader:
+    steps = Steps([list(range(step, 12)) for step in range(12)], read=read_run)
+    with RunReader(steps, threads=threads) as reader:
         for step in range(5):
             assert list(reader.take([step])) == [step]
             reader.finish_step(step)
@@ -140,7 +165,7 @@ def test_an_error_arrives_at_the_step_that_needs_the_run(threads: int) -> None:
 
 
 def test_closing_does_not_wait_for_all_claimed_runs() -> None:
-    runs, begun, closing = np.arange(16), threading.Event(), threading.Event()
+    begun, closing = threading.Event(), threading.Event()
     read = []
 
     def read_run(run: int, take: Allocate) -> Run:
@@ -149,11 +174,31 @@ def test_closing_does_not_wait_for_all_claimed_runs() -> None:
         closing.wait(60)
         return Run(take(1), NO_TABLES, {}, 1)
 
-    schedule = RunSchedule(runs, np.zeros_like(runs), runs)
-    reader = RunReader(schedule, read_run, lambda run: 1, threads=1)
+    reader = RunReader(Steps([list(range(16))], read=read_run), threads=1)
     begun.wait(60)
     with reader._change:
         reader._closed = True
     closing.set()
     reader.close()
     assert read == [0]
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_a_run_is_released_with_its_last_use_wherever_one_resumes(start: int) -> None:
+    steps, arenas = Steps([[0, 1], [1, 2], [0, 2], [0]]), Arenas()
+    with RunReader(steps, arenas=arenas, start=start, ahead=0) as reader:
+        for step in range(start, 4):
+            reader.take(steps.steps[step])
+            reader.finish_step(step)
+            later = {unit for units in steps.steps[step + 1 :] for unit in units}
+            assert set(reader._ready) <= later
+
+
+def test_an_error_of_the_plan_arrives_where_the_run_is_needed() -> None:
+    steps = Steps([[0], [1]])
+    steps.steps[1] = None  # type: ignore[call-overload]
+    with RunReader(steps, ahead=0) as reader:
+        reader.take([0])
+        reader.finish_step(0)
+        with pytest.raises(TypeError):
+            reader.take([1])

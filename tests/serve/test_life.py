@@ -463,16 +463,16 @@ def test_an_iterator_that_is_collected_in_a_reading_thread_ends_too(
 ) -> None:
     from headrace.read.run_layout import Layout
 
-    original = Layout.read_run
+    original = Layout.read_rows
     dropped, collected = threading.Event(), threading.Event()
 
-    def read_and_collect(self: Layout, run: int, memory: np.ndarray) -> object:
+    def read_and_collect(self: Layout, rows: np.ndarray, memory: np.ndarray) -> object:
         if dropped.is_set() and not collected.is_set():
             collected.set()
             gc.collect()
-        return original(self, run, memory)
+        return original(self, rows, memory)
 
-    monkeypatch.setattr(Layout, "read_run", read_and_collect)
+    monkeypatch.setattr(Layout, "read_rows", read_and_collect)
     monkeypatch.setattr("headrace.serve.derived_options.WINDOW_BYTES", 1000)
     loader = Loader(packed, 2, shuffle=True, window=None, transform=CROP)
     holder: list[object] = [iter(loader)]

@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -771,7 +772,7 @@ def test_a_chosen_picture_is_decoded_with_its_own_seek_tables(tmp_path: Path) ->
     for name in ("jpg", "b.jpg"):
         loader = Loader(dataset.choose_image(name), 1, transform=[CenterCrop(24)])
         layout = loader._epochs.layout
-        seeks, seek = layout.read_run(0, allocate).seeks, layout.columns.seek
+        seeks, seek = layout.read_rows(np.arange(1), allocate).seeks, layout.columns.seek
         (table,) = (bytes(seeks.table(*place)) for place in zip(seek.offset, seek.size))
         assert table == build_seek(dataset[0][name])[1] != b""
         (pixels,) = next(iter(loader))[0]
@@ -871,7 +872,7 @@ def test_memory_follows_the_wanted_samples_and_not_the_dataset(
 
     def largest_run(source: headrace.Dataset, **options: object) -> int:
         loader = Loader(source, 4, transform=CROP, **options)  # type: ignore[arg-type]
-        return int(loader._epochs.layout.sizes.max())
+        return int(loader._epochs.runs.measure_all().max())
 
     whole = largest_run(dataset, shuffle=True, window=20)
     assert largest_run(dataset[::10], shuffle=True, window=4) < whole / 2
@@ -892,13 +893,14 @@ def test_runs_inside_a_shard_come_with_the_seek_tables_of_their_rows(
     headrace.pack_dataset(tmp_path / "in", tmp_path / "out")
     monkeypatch.setattr("headrace.serve.derived_options.WINDOW_BYTES", 1)
     monkeypatch.setattr("headrace.serve.derived_options.RUN_BYTES", 40_000)
-    layout = Loader(tmp_path / "out", 2, transform=CROP)._epochs.layout
-    tables = []
-    for run, rows in enumerate(np.diff(layout.runs)):
-        seeks, seek = layout.read_run(run, allocate).seeks, layout.columns.seek
-        places = zip(seek.offset[len(tables) :], seek.size[len(tables) :])
-        assert rows < 6
-        tables += [bytes(seeks.table(*place)) for place, _ in zip(places, range(rows))]
+    epochs = Loader(tmp_path / "out", 2, transform=CROP)._epochs
+    layout, tables = epochs.layout, []
+    for start, stop in pairwise(epochs.runs.list_bounds()):
+        seeks = layout.read_rows(np.arange(start, stop), allocate).seeks
+        seek = layout.columns.seek
+        offsets, sizes = seek.offset[start:stop], seek.size[start:stop]
+        assert stop - start < 6
+        tables += [bytes(seeks.table(*place)) for place in zip(offsets, sizes, strict=True)]
     dataset = headrace.open_dataset(tmp_path / "out")
     assert tables == [build_seek(sample["jpg"])[1] for sample in dataset] and all(tables)
 

@@ -87,16 +87,16 @@ def test_the_samples_are_limited_and_spread(tmp_path: Path) -> None:
 
 
 def test_a_slow_disk_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_run = Layout.read_run
+    read_rows = Layout.read_rows
 
-    def read_slowly(self: Layout, run: int, memory: Any) -> Any:
+    def read_slowly(self: Layout, rows: Any, memory: Any) -> Any:
         """As slow as reading 12 MB of random numbers, which needs no Python."""
         with open("/dev/urandom", "rb", buffering=0) as device:
             for _ in range(12):
                 device.read(1 << 20)
-        return read_run(self, run, memory)
+        return read_rows(self, rows, memory)
 
-    monkeypatch.setattr(Layout, "read_run", read_slowly)
+    monkeypatch.setattr(Layout, "read_rows", read_slowly)
     bench = run_bench(folder, Options(**QUICK))
     found = diagnose(bench, needing_more_than(bench))
     assert found.cause is Cause.STORAGE and "limit is the storage" in found.headline

@@ -44,8 +44,7 @@ from headrace.plan.moves import (
     move_points,
 )
 from headrace.plan.philox import Stream, draw_seeds, draw_uniforms
-from headrace.plan.read_ahead import RunSchedule, schedule_runs
-from headrace.plan.runs import cut_runs, find_runs, group_files
+from headrace.plan.runs import Runs, cut_runs
 from headrace.plan.shuffle import Shuffle
 from headrace.plan.split import Split
 from headrace.plan.weights import draw_weighted
@@ -58,7 +57,7 @@ __all__ = [
     "FlipMove",
     "Move",
     "ResizeMove",
-    "RunSchedule",
+    "Runs",
     "Shuffle",
     "Split",
     "StepPlan",
@@ -76,9 +75,7 @@ __all__ = [
     "draw_uniforms",
     "draw_weighted",
     "find_rings",
-    "find_runs",
     "find_short",
-    "group_files",
     "jitter_factors",
     "jitter_offsets",
     "jitter_order",
@@ -97,7 +94,6 @@ __all__ = [
     "repeat_last",
     "resize_shorter",
     "scale_sizes",
-    "schedule_runs",
     "show_in_time",
     "spread_over_video",
     "start_anywhere",

@@ -81,75 +81,57 @@ def choose_block(global_batch: int) -> int:
 def choose_buckets(
     lanes: Sequence[Aspects],
     order: BucketOrder,
-    part: int,
-    block: int,
+    steps: int,
+    block: tuple[int, int],
     shuffle: Shuffle | None,
     epoch: int,
 ) -> Ranks:
-    """Return the bucket of each step, from the aspects of all lanes, of which each step takes `part`."""
-    steps = -(-max(map(len, lanes)) // part)
-    if not steps:
-        return np.empty(0, np.uint16)
-    blocks, count = -(-steps // block), len(order.ratios)
-    images = np.zeros(blocks * count, np.int64)
+    """Return the bucket of each of the `steps` of a block, from the aspects that all lanes have in it.
+
+    Args:
+        lanes: The aspects of each lane.
+        order: The buckets.
+        steps: Steps of this block: fewer than others have, if it is the last one.
+        block: Number of the block, and steps of a full one.
+        shuffle: What the order of the steps comes from; None for the order of the buckets.
+        epoch: Number of the epoch.
+    """
+    images = np.zeros(len(order.ratios), np.int64)
     for lane in lanes:
-        block_of = np.arange(len(lane)) // (block * part)
-        images += np.bincount(block_of * count + order.find_nearest(lane), minlength=len(images))
-    lengths = np.minimum(steps - block * np.arange(blocks), block)
-    shares = _share_steps(images.reshape(blocks, count), lengths)
-    sorted_ranks = np.repeat(np.tile(np.arange(count), blocks), shares.reshape(-1))
+        images += np.bincount(order.find_nearest(lane), minlength=len(images))
     ranks = np.empty(steps, np.uint16)
-    ranks[_order_steps(steps, blocks, block, shuffle, epoch)] = sorted_ranks
+    sorted_ranks = np.repeat(np.arange(len(images)), _share_steps(images, steps))
+    ranks[_order_steps(steps, *block, shuffle, epoch)] = sorted_ranks
     return ranks
 
 
-def fill_steps(lane: Aspects, ranks: Ranks, part: int, block: int) -> NDArray[np.int64]:
-    """Return the places of a lane in the order that puts its images into the buckets of its steps."""
-    slots, size = np.repeat(ranks, part)[: len(lane)], block * part
-    whole = len(lane) // size * size
-    places = np.empty(len(lane), np.int64)
-    starts = np.arange(0, whole, size)[:, None]
-    filled = _fill_blocks(lane[:whole].reshape(-1, size), slots[:whole].reshape(-1, size))
-    places[:whole] = (filled + starts).reshape(-1)
-    places[whole:] = _fill_blocks(lane[None, whole:], slots[None, whole:])[0] + whole
-    return places
+def fill_steps(lane: Aspects, ranks: Ranks, part: int) -> NDArray[np.int64]:
+    """Return the places that a lane has in a block in the order that puts its images into the buckets of the steps.
+
+    The images are divided among the buckets by aspect; those of a bucket keep their order.
+    """
+    slots = ranks[np.arange(len(lane)) // part]
+    by_slot = np.argsort(slots, kind="stable")
+    found = np.empty_like(slots)
+    found[np.argsort(lane, kind="stable")] = slots[by_slot]
+    filled = np.empty_like(by_slot)
+    filled[by_slot] = np.argsort(found, kind="stable")
+    return filled
 
 
-def _share_steps(images: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the steps of each bucket int64[blocks, buckets], in proportion to its images, by largest remainder."""
-    totals = images.sum(axis=1, keepdims=True)
-    shares, remainders = np.divmod(images * steps[:, None], totals)
-    largest_first = np.argsort(-remainders, axis=1, kind="stable")
-    missing = (steps - shares.sum(axis=1))[:, None]
-    more = np.arange(images.shape[1]) < missing
-    np.put_along_axis(
-        shares, largest_first, np.take_along_axis(shares, largest_first, axis=1) + more, axis=1
-    )
+def _share_steps(images: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
+    """Return the steps of each bucket, in proportion to its images, by largest remainder."""
+    shares, remainders = np.divmod(images * steps, images.sum())
+    largest_first = np.argsort(-remainders, kind="stable")
+    shares[largest_first[: steps - int(shares.sum())]] += 1
     return shares
 
 
 def _order_steps(
-    steps: int, blocks: int, block: int, shuffle: Shuffle | None, epoch: int
+    steps: int, number: int, block: int, shuffle: Shuffle | None, epoch: int
 ) -> NDArray[np.int64]:
-    """Return all steps, block after block; shuffled, the steps of a block in random order."""
+    """Return the steps of a block; shuffled, in random order."""
     if shuffle is None:
         return np.arange(steps)
-    words = draw_words(shuffle.seed, epoch, Stream.BUCKETS, np.arange(blocks), block)
-    numbers = np.arange(blocks * block).reshape(blocks, block)
-    keys = np.where(numbers < steps, words, np.uint64(1 << 32))  # the last block may be shorter
-    order = np.argsort(keys, axis=1, kind="stable")
-    return np.take_along_axis(numbers, order, axis=1).reshape(-1)[:steps]
-
-
-def _fill_blocks(aspects: Aspects, slots: Ranks) -> NDArray[np.int64]:
-    """Return int64[N, n]: which of the n images of each block comes in which of its slots, which have these ranks.
-
-    The images are divided among the buckets by aspect; those of a bucket keep their order.
-    """
-    by_slot = np.argsort(slots, axis=1, kind="stable")
-    by_aspect = np.argsort(aspects, axis=1, kind="stable")
-    ranks = np.empty_like(slots)
-    np.put_along_axis(ranks, by_aspect, np.take_along_axis(slots, by_slot, axis=1), axis=1)
-    filled = np.empty_like(by_slot)
-    np.put_along_axis(filled, by_slot, np.argsort(ranks, axis=1, kind="stable"), axis=1)
-    return filled
+    words = draw_words(shuffle.seed, epoch, Stream.BUCKETS, np.array([number]), block)
+    return np.argsort(words[0, :steps], kind="stable")

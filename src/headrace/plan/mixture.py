@@ -13,8 +13,10 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan.line import Line
 from headrace.plan.philox import Stream
-from headrace.plan.shuffle import lay_runs, order_randomly
+from headrace.plan.runs import Runs
+from headrace.plan.shuffle import order_randomly
 from headrace.plan.weights import check_weights
 
 # Epoch 0 rounds to the nearest integer. The second term is for shares that are integers but for the error of floats,
@@ -23,7 +25,7 @@ _PHASE = Fraction(1, 2) + Fraction(1, 2**20)
 
 
 def draw_mixture(
-    runs: NDArray[np.int64],
+    runs: Runs,
     sources: NDArray[np.int64],
     weights: NDArray[np.float64],
     *,
@@ -36,15 +38,16 @@ def draw_mixture(
     A source continues where the previous epoch stopped: all its samples come once before any comes
     twice. It goes by whole runs, in an order fixed by the seed, so that only those runs are read.
     """
-    cuts = np.searchsorted(runs, sources)
-    if len(sources) != len(weights) + 1 or not np.array_equal(runs[cuts], sources):
+    bounds = runs.list_bounds()
+    cuts = np.searchsorted(bounds, sources)
+    if len(sources) != len(weights) + 1 or not np.array_equal(bounds[cuts], sources):
         raise ValueError("each source needs a weight, and begins and ends where a run does")
     empty = np.flatnonzero((np.diff(sources) == 0) & (weights > 0))
     if count and len(empty):
         raise ValueError(f"source {empty[0]} has a weight but no samples")
     before, after = (count_before(weights, count, e) for e in (epoch, epoch + 1))
     taken = [
-        _take_turn(runs[cuts[s] : cuts[s + 1] + 1], before[s], after[s], seed, s)
+        _take_turn(bounds[cuts[s] : cuts[s + 1] + 1], before[s], after[s], seed, s)
         for s in range(len(weights))
     ]
     return np.concatenate(taken)
@@ -78,11 +81,13 @@ def _mirror(number: int) -> Fraction:
 
 
 def _take_turn(
-    runs: NDArray[np.int64], start: int, stop: int, seed: int, source: int
+    bounds: NDArray[np.int64], start: int, stop: int, seed: int, source: int
 ) -> NDArray[np.int64]:
     """Return rows `start` to `stop` - 1 of the endless repetition of one source, ascending."""
     if start == stop:
         return np.empty(0, np.int64)
     # intentional: the source's number stands in for the epoch, so that the runs keep one order
-    line = lay_runs(runs, order_randomly(seed, source, Stream.MIXTURE, len(runs) - 1))
-    return np.sort(line[(start % len(line) + np.arange(stop - start)) % len(line)])
+    order = order_randomly(seed, source, Stream.MIXTURE, len(bounds) - 1)
+    line = Line.lay(Runs.of_bounds(bounds), order)
+    positions = (start % len(line) + np.arange(stop - start)) % len(line)
+    return np.sort(line.find(positions)[0])

@@ -18,6 +18,8 @@ from headrace.plan.philox import Stream, draw_words
 _FRACTION = 16
 
 MAX_WINDOW = (1 << 32) - 1
+_BLOCK = 1 << 18
+"""Numbers that are drawn at once."""
 
 
 @dataclass(frozen=True)
@@ -41,40 +43,58 @@ class Shuffle:
         return self.window is None or self.window >= entries
 
 
-def shuffle_runs(bounds: NDArray[np.int64], shuffle: Shuffle, epoch: int) -> NDArray[np.int64]:
-    """Return the line: all entries, run after run in random order; run *j* has entries bounds[j:j+2]."""
-    return lay_runs(bounds, order_randomly(shuffle.seed, epoch, Stream.RUNS, len(bounds) - 1))
-
-
-def lay_runs(bounds: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the entries of the runs `order[0]`, `order[1]`, …, one run after the other."""
-    lengths = np.diff(bounds)[order]
-    ends = np.cumsum(lengths)
-    shifts = bounds[order] - (ends - lengths)
-    return np.repeat(shifts, lengths) + np.arange(bounds[-1] - bounds[0])
-
-
-def shuffle_lane(
-    line: NDArray[np.int64], start: int, stop: int, window: int, seed: int, epoch: int
+def shuffle_places(
+    start: int, length: int, window: int, places: range, seed: int, epoch: int
 ) -> NDArray[np.int64]:
-    """Return the lane line[start:stop] with each sample moved by less than `window` places.
+    """Return the positions in a lane of the samples that come at `places`, each moved by less than `window`.
 
-    The sample at position p gets the key p + window * u, with u uniform in [0, 1); keys are sorted.
-    Before a sample come all those that lie `window` places before it, which bounds the memory.
+    The sample at position p gets the key p + window * u, with u uniform in [0, 1); keys are sorted. So what comes at
+    places a to b - 1 lies at positions from a - window to b + window, and no other keys are computed. Before a sample
+    come all those that lie `window` places before it, which bounds the memory.
+
+    Args:
+        start: first position of the lane on the line.
+        length: positions of the lane.
+        window: how far samples move, in places of the lane.
+        places: places of the lane.
+        seed: what the order comes from, together with the epoch.
+        epoch: number of the epoch.
     """
-    length = stop - start
-    ids = start + np.arange(-(-length // 4))  # four words per id; no other lane has these ids
-    words = draw_words(seed, epoch, Stream.WINDOW, ids, 4).reshape(-1)[:length]
+    first, stop = max(places.start - window, 0), min(places.stop + window, length)
+    keys = _draw_keys(start, first, stop, window, seed, epoch)
+    order = np.argsort(keys, kind="stable")
+    found: NDArray[np.int64] = first + order[places.start - first : places.stop - first]
+    return found
+
+
+def _draw_keys(
+    start: int, first: int, stop: int, window: int, seed: int, epoch: int
+) -> NDArray[np.uint64]:
+    """Return the keys of the positions `first` to `stop` - 1 of a lane."""
+    ids = start + np.arange(first // 4, -(-stop // 4))  # four words per id; no other lane has these
+    words = draw_words(seed, epoch, Stream.WINDOW, ids, 4).reshape(-1)
+    words = words[first % 4 : first % 4 + stop - first]
     delays = (words * np.uint64(window)) >> np.uint64(32 - _FRACTION)
-    places = np.arange(length, dtype=np.uint64) << np.uint64(_FRACTION)
-    return line[start:stop][np.argsort(places + delays, kind="stable")]
+    keys: NDArray[np.uint64] = (
+        np.arange(first, stop).astype(np.uint64) << np.uint64(_FRACTION)
+    ) + delays
+    return keys
 
 
 def order_randomly(seed: int, epoch: int, stream: int, count: int) -> NDArray[np.int64]:
-    """Return a uniform permutation of `count` numbers: each gets random bits, and they are sorted."""
-    words = draw_words(seed, epoch, stream, np.arange(-(-count // 2)), 4)
-    keys = ((words[:, 0::2] << np.uint64(32)) | words[:, 1::2]).reshape(-1)[:count]
+    """Return a uniform permutation of `count` numbers: each gets random bits, and they are sorted.
+
+    It takes the memory of the result and little more.
+    """
+    keys = np.empty(count, np.uint64)
     # The number itself takes the lowest bits: sort is five times as fast as argsort.
     number = np.uint64((1 << count.bit_length()) - 1)
-    keys = (keys & ~number) | np.arange(count, dtype=np.uint64)
-    return (np.sort(keys) & number).astype(np.int64)
+    for first in range(0, count, _BLOCK):
+        part = keys[first : first + _BLOCK]
+        ids = np.arange(first // 2, first // 2 - (-len(part) // 2))
+        words = draw_words(seed, epoch, stream, ids, 4)
+        bits = ((words[:, 0::2] << np.uint64(32)) | words[:, 1::2]).reshape(-1)[: len(part)]
+        part[:] = (bits & ~number) | np.arange(first, first + len(part), dtype=np.uint64)
+    keys.sort()
+    keys &= number
+    return keys.view(np.int64)

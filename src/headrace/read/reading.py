@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan import EpochPlan, RunSchedule, schedule_runs
+from headrace.plan import EpochPlan, StepPlan
 from headrace.read.run_layout import Allocate, Layout, Pieces, Run
 from headrace.read.seeks import NO_TABLES, SeekTables, read_seeks
 
@@ -19,16 +19,24 @@ Rows = NDArray[np.int64]
 T = TypeVar("T")
 _KEPT_SEEK_BYTES = 64 << 20  # of seek files that are read whole and kept
 _KEPT_STEPS = 32
+_ROW_BITS = 42
+"""Of the number of a row."""
 
 
 class Reading(Protocol):
     """Reads the bytes of an epoch in units, each of which one or several steps need. Thread-safe."""
 
-    def schedule(self) -> RunSchedule:
-        """Return when each unit is needed."""
+    def __len__(self) -> int:
+        """Return the number of steps."""
 
-    def list_units(self, number: int, rows: Rows) -> list[int]:
-        """Return the units that step `number`, which has these rows, needs, in ascending order."""
+    def count_units(self, number: int) -> Mapping[int, int]:
+        """Return the units that step `number` needs, in ascending order, with how many samples it takes of each."""
+
+    def count_units_before(self, number: int) -> Mapping[int, int]:
+        """Return how many samples were taken before step `number` of units that are needed later."""
+
+    def count_uses(self, unit: int) -> int:
+        """Return how many samples are taken of a unit in all: when they are, it is released."""
 
     def measure(self, unit: int) -> int:
         """Return about how many bytes a unit has. Called while others wait: it takes no time."""
@@ -36,11 +44,11 @@ class Reading(Protocol):
     def read(self, unit: int, take: Allocate) -> Run:
         """Read a unit into memory that `take` returns."""
 
-    def number_units(self, rows: Rows, units: dict[int, Run]) -> Rows:
+    def number_units(self, step: StepPlan, units: dict[int, Run]) -> Rows:
         """Return which of the units of a step, counted from 0, holds each of its rows."""
 
     def place(
-        self, rows: Rows, offsets: NDArray[np.int64], units: dict[int, Run]
+        self, step: StepPlan, offsets: NDArray[np.int64], units: dict[int, Run]
     ) -> NDArray[np.int64]:
         """Return where in its unit each byte lies that a row has at `offsets` int64[B, J] of its file."""
 
@@ -51,26 +59,37 @@ class RunReading:
     def __init__(self, layout: Layout, plan: EpochPlan) -> None:
         self._layout, self._plan = layout, plan
 
-    def schedule(self) -> RunSchedule:
-        return schedule_runs(self._plan)
+    def __len__(self) -> int:
+        return len(self._plan)
 
-    def list_units(self, number: int, rows: Rows) -> list[int]:
-        return sorted(set(self._layout.runs_of(rows).tolist()))
+    def count_units(self, number: int) -> Mapping[int, int]:
+        return self._plan.count_units(number)
+
+    def count_units_before(self, number: int) -> Mapping[int, int]:
+        return self._plan.count_units_before(number)
+
+    def count_uses(self, unit: int) -> int:
+        return self._plan.count_entries(unit)
 
     def measure(self, unit: int) -> int:
-        return int(self._layout.sizes[unit])
+        return self._layout.mean_bytes * self._plan.count_entries(unit)
 
     def read(self, unit: int, take: Allocate) -> Run:
-        return self._layout.read_run(unit, take)
+        return self._layout.read_rows(self._plan.list_rows(unit), take)
 
-    def number_units(self, rows: Rows, units: dict[int, Run]) -> Rows:
-        return np.searchsorted(list(units), self._layout.runs_of(rows))
+    def number_units(self, step: StepPlan, units: dict[int, Run]) -> Rows:
+        assert step.units is not None
+        return np.searchsorted(list(units), step.units)
 
     def place(
-        self, rows: Rows, offsets: NDArray[np.int64], units: dict[int, Run]
+        self, step: StepPlan, offsets: NDArray[np.int64], units: dict[int, Run]
     ) -> NDArray[np.int64]:
-        layout = self._layout
-        shifts: Rows = layout.places[rows] - layout.columns.span.offset[rows]
+        runs = list(units.values())
+        # Rows ascend within a run, so that all of them ascend with the number of their run before them.
+        unit_of = np.repeat(np.arange(len(runs)), [len(run.rows) for run in runs])
+        held = (unit_of << _ROW_BITS) + np.concatenate([run.rows for run in runs])
+        wanted = (self.number_units(step, units) << _ROW_BITS) + step.rows
+        shifts: Rows = np.concatenate([run.shifts for run in runs])[np.searchsorted(held, wanted)]
         return np.add(offsets, shifts[:, None])
 
 
@@ -120,45 +139,46 @@ class SpanReading:
         self._kept: dict[Path, SeekTables] = {}
         self._steps = RecentSteps[StepSpans]()
 
-    def schedule(self) -> RunSchedule:
-        steps = np.repeat(np.arange(len(self._plan)), self._batch_size)
-        return RunSchedule(np.arange(len(steps)), steps, steps)
+    def __len__(self) -> int:
+        return len(self._plan)
 
-    def list_units(self, number: int, rows: Rows) -> list[int]:
+    def count_units(self, number: int) -> Mapping[int, int]:
         first = number * self._batch_size
-        return list(range(first, first + len(rows)))
+        return dict.fromkeys(range(first, first + len(self._plan.step(number).rows)), 1)
+
+    def count_units_before(self, number: int) -> Mapping[int, int]:
+        return {}
+
+    def count_uses(self, unit: int) -> int:
+        return 1
 
     def measure(self, unit: int) -> int:
         return self._mean_bytes
 
     def read(self, unit: int, take: Allocate) -> Run:
-        found = self._find(unit)
-        if found is None:
-            return Run(take(0), NO_TABLES, {})
-        row, pieces, seeks = found
+        row, pieces, seeks = self._find(unit)
         return replace(
             self._layout.read_pieces(row, pieces, take), seeks=self._read_seeks(row, *seeks)
         )
 
-    def number_units(self, rows: Rows, units: dict[int, Run]) -> Rows:
-        return np.arange(len(rows))
+    def number_units(self, step: StepPlan, units: dict[int, Run]) -> Rows:
+        return np.arange(len(step.rows))
 
     def place(
-        self, rows: Rows, offsets: NDArray[np.int64], units: dict[int, Run]
+        self, step: StepPlan, offsets: NDArray[np.int64], units: dict[int, Run]
     ) -> NDArray[np.int64]:
         places = np.empty_like(offsets)
         for i, unit in enumerate(units):
-            found = self._find(unit)
-            assert found is not None
-            if len(found[1].starts):
-                places[i] = found[1].find(offsets[i])
+            pieces = self._find(unit)[1]
+            if len(pieces.starts):
+                places[i] = pieces.find(offsets[i])
         return places
 
-    def _find(self, unit: int) -> tuple[int, Pieces, tuple[int, int]] | None:
-        """Return the row of a unit, its parts, and the bounds of its seek tables; None beyond the end of a step."""
+    def _find(self, unit: int) -> tuple[int, Pieces, tuple[int, int]]:
+        """Return the row of a unit, its parts, and the bounds of its seek tables."""
         number, i = divmod(unit, self._batch_size)
         rows, pieces, seeks = self._steps.find(number, self._cut_step)
-        return (int(rows[i]), pieces[i], seeks[i]) if i < len(rows) else None
+        return int(rows[i]), pieces[i], seeks[i]
 
     def _cut_step(self, number: int) -> StepSpans:
         rows, columns = self._plan.step(number).rows, self._layout.columns

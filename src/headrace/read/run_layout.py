@@ -1,10 +1,10 @@
-"""Lays out the rows of a dataset in runs, and reads the bytes of a run into memory."""
+"""Where the rows of a dataset lie, and reading the bytes of consecutive rows into memory."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from headrace.files.pread import (
     pread_into,
     retry_stale,
 )
-from headrace.plan import cut_runs, find_runs, group_files
+from headrace.plan import Runs, cut_runs
 from headrace.read.columns import Columns
 from headrace.read.seeks import NO_TABLES, SeekTables, read_seeks
 from headrace.store.rows import CHANGED, describe_short
@@ -31,6 +31,8 @@ class Part:
 
     start: int
     stop: int
+    bytes: int
+    """About how many bytes they have, which decides into how many runs they are cut."""
     root: Path
     seek: Path | None
     """The file of its seek tables."""
@@ -40,15 +42,18 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The bytes of a run in memory, the seek tables of its rows, and why some rows could not be read.
+    """The bytes of rows in memory, their seek tables, and why some rows could not be read.
 
-    The bytes of such a row are undefined. `size` is how many bytes were read.
+    The bytes of such a row are undefined. `size` is how many bytes were read. What row `rows[i]` has at some offset of
+    its file lies `shifts[i]` further on in memory.
     """
 
     data: NDArray[np.uint8]
     seeks: SeekTables
     lost: Mapping[int, str]
     size: int = 0
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    shifts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class Pieces(NamedTuple):
@@ -84,54 +89,26 @@ Allocate = Callable[[int], NDArray[np.uint8]]
 
 # The sizes of larger runs are compared with those of the files before memory is allocated.
 _TRUSTED_BYTES = 64 << 20
+_SMALL_GAP = 1 << 20
+"""Bytes that are quicker to read than to leave out."""
 _OPEN_AGAIN = "open its folder or listing again, or remove an index that `headrace index` made and index again"
 _RESTORE = "`headrace verify` lists what is damaged; restore the file, or pack or index again"
 
 
 class Layout:
-    """The runs of one or several datasets, and where in its run each row lies."""
+    """The rows of one or several datasets, and the files that they lie in."""
 
-    def __init__(self, columns: Columns, parts: Sequence[Part], run_bytes: int) -> None:
+    def __init__(self, columns: Columns, parts: Sequence[Part]) -> None:
         self.columns = columns
         self._parts = list(parts)
         self._starts = np.array([part.start for part in parts])
-        self.runs = self._cut(run_bytes)
-        self.places, self.sizes = self._place_rows()
+        self.mean_bytes = int(columns.span.size.mean()) if len(columns) else 0
 
-    def _cut(self, run_bytes: int) -> NDArray[np.int64]:
-        """Return the bounds of runs. They never cross a shard, so that seek tables are one read too."""
-        anchor, bounds = self.columns.anchor, [np.zeros(1, np.int64)]
-        for part in self._parts:
-            rows = slice(part.start, part.stop)
-            if part.loose:
-                runs = group_files(anchor.size[rows], run_bytes)
-            else:
-                files = self.columns.file[rows]
-                runs = cut_runs(files, anchor.offset[rows], anchor.size[rows], run_bytes)
-            bounds.append(part.start + runs[1:])
-        return np.concatenate(bounds)
-
-    def _place_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where in its run the span of each row begins, and the bytes of each run."""
-        span, firsts = self.columns.span, self.runs[:-1]
-        if not len(firsts):
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        lengths = np.diff(self.runs)
-        begins = np.minimum.reduceat(np.where(span.size > 0, span.offset, 2**62), firsts)
-        ends = np.maximum.reduceat(span.offset + span.size, firsts)
-        places = span.offset - np.repeat(begins, lengths)
-        sizes = np.maximum(ends - begins, 0)
-        for part in (part for part in self._parts if part.loose):
-            runs = slice(*np.searchsorted(self.runs, [part.start, part.stop]))
-            rows = slice(part.start, part.stop)
-            sizes[runs] = np.add.reduceat(span.size, firsts)[runs]
-            packed = np.cumsum(span.size[rows]) - span.size[rows]
-            places[rows] = packed - np.repeat(packed[self.runs[runs] - part.start], lengths[runs])
-        return places, sizes
-
-    def runs_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the run of each row."""
-        return find_runs(self.runs, rows)
+    def cut_runs(self, run_bytes: int) -> Runs:
+        """Return runs of about so many bytes. They never cross a shard, so that seek tables are one read too."""
+        rows = np.array([part.stop - part.start for part in self._parts], np.int64)
+        sizes = np.array([part.bytes for part in self._parts], np.int64)
+        return cut_runs(rows, sizes, run_bytes)
 
     def part_of(self, row: int) -> Part:
         """Return the part that a row lies in."""
@@ -144,62 +121,57 @@ class Layout:
     def _name_of(self, row: int) -> str:
         return str(self.columns.files[self.columns.file[row]])
 
-    def read_run(self, run: int, take: Allocate) -> Run:
-        """Read a run into memory that `take` returns, once the file is known to be long enough. Thread-safe.
+    def read_rows(self, rows: NDArray[np.int64], take: Allocate) -> Run:
+        """Read rows of one part, ascending, into memory that `take` returns, once the file is known to be long enough.
 
-        A loose file that is missing or too short loses its row; a shard is an error.
+        Thread-safe. What lies between rows is read too unless it is long. A loose file that is missing or too short
+        loses its row; a shard is an error.
         """
-        start, stop = int(self.runs[run]), int(self.runs[run + 1])
-        part = self.part_of(start)
-        if part.loose:
-            memory, lost = self._read_files(part, run, take)
-        else:
-            memory, lost = self._read_stretch(part, run, take), dict[int, str]()
-        seeks = NO_TABLES
-        if part.seek is not None:
-            seeks = read_seeks(part.seek, *self.columns.bound_seeks(slice(start, stop)))
-        return Run(memory, seeks, lost, int(self.sizes[run]))
+        part = self.part_of(int(rows[0]))
+        run = (self._read_files if part.loose else self._read_stretch)(part, rows, take)
+        if part.seek is None:
+            return run
+        return replace(run, seeks=read_seeks(part.seek, *self.columns.bound_seeks(rows)))
 
-    def _read_files(
-        self, part: Part, run: int, take: Allocate
-    ) -> tuple[NDArray[np.uint8], dict[int, str]]:
-        """Read each row from a file of its own; return the memory, and why rows could not be read."""
+    def _read_files(self, part: Part, rows: NDArray[np.int64], take: Allocate) -> Run:
+        """Read each row from a file of its own; say why rows could not be read."""
         lost: dict[int, str] = {}
-        span, rows = self.columns.span, range(int(self.runs[run]), int(self.runs[run + 1]))
-        paths = {row: os.path.join(part.root, self._name_of(row)) for row in rows}
-        if self.sizes[run] > _TRUSTED_BYTES:
-            # A huge file is always the last of its run (see plan.group_files), so that the rest is small.
-            for row in rows:
-                reason = _check_size(paths[row], int(span.offset[row] + span.size[row]))
+        offsets, sizes = self.columns.span.offset[rows], self.columns.span.size[rows]
+        paths = [os.path.join(part.root, self._name_of(row)) for row in rows.tolist()]
+        if int(sizes.sum()) > _TRUSTED_BYTES:
+            for row, path, end in zip(rows.tolist(), paths, offsets + sizes, strict=True):
+                reason = _check_size(path, int(end))
                 if reason is not None:
                     lost[row] = reason
-        ends = [int(self.places[row] + span.size[row]) for row in rows if row not in lost]
-        memory = take(max(ends, default=0))
-        for row in rows:
-            place, size = int(self.places[row]), int(span.size[row])
-            if row in lost or not size:
-                continue
-            target = memory[place : place + size]
-            reason = _fill_from(paths[row], target, int(span.offset[row]), whole=True)
-            if reason is not None:
-                lost[row] = reason
-        return memory, lost
+            sizes = np.where(np.isin(rows, list(lost)), 0, sizes)
+        places = np.cumsum(sizes) - sizes
+        memory = take(int(sizes.sum()))
+        values = (array.tolist() for array in (rows, places, sizes, offsets))
+        for row, place, size, offset, path in zip(*values, paths, strict=True):
+            if size:
+                reason = _fill_from(path, memory[place : place + size], offset, whole=True)
+                if reason is not None:
+                    lost[row] = reason
+        return Run(memory, NO_TABLES, lost, int(sizes.sum()), rows, places - offsets)
 
-    def _read_stretch(self, part: Part, run: int, take: Allocate) -> NDArray[np.uint8]:
-        start, stop, size = int(self.runs[run]), int(self.runs[run + 1]), int(self.sizes[run])
-        rows = np.flatnonzero(self.columns.span.size[start:stop] > 0)
-        if not len(rows):
-            return take(0)
-        row = start + int(rows[0])
-        path = part.root / self._name_of(row)
-        offset = int(self.columns.span.offset[row] - self.places[row])
-        reason = _check_size(path, offset + size) if size > _TRUSTED_BYTES else None
+    def _read_stretch(self, part: Part, rows: NDArray[np.int64], take: Allocate) -> Run:
+        """Read rows of one file."""
+        offsets, sizes = self.columns.span.offset[rows], self.columns.span.size[rows]
+        there = sizes > 0
+        pieces = merge_near(offsets[there], sizes[there])
+        shifts = np.zeros(len(rows), np.int64)
+        if not len(pieces.starts):
+            return Run(take(0), NO_TABLES, {}, 0, rows, shifts)
+        path, reason = part.root / self._name_of(int(rows[0])), None
+        if pieces.size > _TRUSTED_BYTES:
+            reason = _check_size(path, int(pieces.stops[-1]))
         if reason is None:
-            memory = take(size)
-            reason = _fill_from(path, memory[:size], offset)
+            memory = take(pieces.size)
+            reason = _fill_pieces(path, memory, pieces)
         if reason is not None:
             raise CorruptError(f"{path}: {reason}")
-        return memory
+        shifts[there] = pieces.find(offsets[there]) - offsets[there]
+        return Run(memory, NO_TABLES, {}, pieces.size, rows, shifts)
 
     def read_pieces(self, row: int, pieces: Pieces, take: Allocate) -> Run:
         """Read parts of the file of a row, one after the other. The run has no seek tables."""
@@ -208,12 +180,11 @@ class Layout:
         memory = take(1 << pieces.size.bit_length())
         if pieces.wanted is not None and _fill_cached(path, memory, pieces):
             return Run(memory, NO_TABLES, {}, int(pieces.wanted[:, 1].sum()))
-        for start, stop, place in zip(*pieces[:2], pieces.places, strict=True):
-            reason = _fill_from(path, memory[place : place + stop - start], int(start))
-            if reason is not None:
-                if self.part_of(row).loose:
-                    return Run(memory, NO_TABLES, {row: reason}, 0)
-                raise CorruptError(f"{path}: {reason}")
+        reason = _fill_pieces(path, memory, pieces)
+        if reason is not None:
+            if self.part_of(row).loose:
+                return Run(memory, NO_TABLES, {row: reason}, 0)
+            raise CorruptError(f"{path}: {reason}")
         return Run(memory, NO_TABLES, {}, pieces.size)
 
     def measure_seeks(self) -> int:
@@ -223,6 +194,25 @@ class Layout:
     def describe_changed(self, row: int) -> str:
         """Say that the bytes of a row do not have their checksum, and what to do."""
         return f"{CHANGED}; {_OPEN_AGAIN if self.part_of(row).loose else _RESTORE}"
+
+
+def merge_near(offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Pieces:
+    """Return the same bytes in order, in few parts: gaps of at most a MiB are read too."""
+    order = np.argsort(offsets, kind="stable")
+    starts = offsets[order]
+    stops = np.maximum.accumulate(starts + sizes[order])
+    first = np.append(True, starts[1:] - stops[:-1] > _SMALL_GAP)[: len(starts)]
+    last = np.append(first[1:], True)[: len(starts)]
+    return Pieces(starts[first], stops[last])
+
+
+def _fill_pieces(path: Path, memory: NDArray[np.uint8], pieces: Pieces) -> str | None:
+    """Fill memory with parts of a file, one after the other; return what went wrong, if anything."""
+    for start, stop, place in zip(*pieces[:2], pieces.places, strict=True):
+        reason = _fill_from(path, memory[place : place + stop - start], int(start))
+        if reason is not None:
+            return reason
+    return None
 
 
 def _fill_from(

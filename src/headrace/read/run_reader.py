@@ -1,6 +1,6 @@
 """Reads runs ahead, in the order of the plan, in a few threads and into reused memory.
 
-In: where samples lie, and the schedule of an epoch. Out: for each step, the runs that it needs.
+In: what each step of an epoch needs. Out: for each step, its runs.
 Guaranteed: a run is read once, with one system call if it lies in one file; memory holds only the
 runs of the current step and of `ahead` steps after it; an error of a reading thread arrives at the
 step that needs the run.
@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_right
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan import RunSchedule
-from headrace.read.run_layout import Allocate, Run
+from headrace.read.reading import Reading
+from headrace.read.run_layout import Run
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-ReadRun = Callable[[int, Allocate], Run]
 
 # Small runs that a thread reads in a row: waiting and waking costs more than reading one.
 _CLAIMED_RUNS = 16
@@ -89,37 +87,35 @@ class RunReader:
 
     def __init__(
         self,
-        schedule: RunSchedule,
-        read_run: ReadRun,
-        measure: Callable[[int], int],
+        reading: Reading,
         *,
         arenas: Arenas | None = None,
         start: int = 0,
         ahead: int = 2,
         threads: int = 2,
     ) -> None:
-        """Begin at step `start`. `read_run(run, take)` reads a run of about `measure(run)` bytes, which is quick to ask.
+        """Begin at step `start` of a reading, whose units are the runs.
 
         `arenas` may come from an earlier reader: memory that was used before is quicker to fill.
         """
-        wanted = schedule.last >= start
-        self._runs = schedule.runs[wanted].tolist()
-        self._first = schedule.first[wanted].tolist()
-        self._last = dict(zip(self._runs, schedule.last[wanted].tolist(), strict=True))
-        self._read_run, self._measure, self._ahead = read_run, measure, ahead
+        self._reading, self._ahead = reading, ahead
         self._arenas = arenas or Arenas()
         self._change = threading.Condition()
-        self._step = start
-        self._next = 0
+        self._step = self._planned = start
+        self._due: deque[int] = deque()  # planned, and not claimed yet
+        self._uses: dict[int, Mapping[int, int]] = {}  # by step
+        self._left: dict[int, int] = {}  # uses of each run that is planned and not released
+        self._before = dict(reading.count_units_before(start)) if start else {}
         self._ready: dict[int, Run] = {}
         self._failed: dict[int, BaseException] = {}
+        self._error: BaseException | None = None
         self._missing: set[int] = set()
         self._closed = False
         self._new_bytes = 0
         self._new_seconds = 0.0
         self._threads = [
             threading.Thread(target=self._work, name=f"headrace-read-{i}", daemon=True)
-            for i in range(min(threads, max(len(self._runs), 1)))
+            for i in range(threads)
         ]
         for thread in self._threads:
             thread.start()
@@ -145,6 +141,8 @@ class RunReader:
         with self._change:
             self._missing = set(runs) - self._ready.keys() - self._failed.keys()
             while self._missing:
+                if self._error is not None:
+                    raise self._error
                 if self._closed:
                     raise RuntimeError("the reader is closed")
                 self._change.wait()
@@ -156,9 +154,13 @@ class RunReader:
     def finish_step(self, step: int) -> None:
         """Release the runs that no later step needs, and go on to the next step."""
         with self._change:
-            done = [run for run in self._ready if self._last[run] <= step]
-            for run in done:
-                self._arenas.give(self._ready.pop(run).data)
+            while self._planned <= step:  # all of its runs were there, and nobody had to read
+                self._plan_step()
+            for run, uses in self._uses.pop(step).items():
+                self._left[run] -= uses
+                if self._left[run] <= 0:
+                    del self._left[run]
+                    self._arenas.give(self._ready.pop(run).data)
             self._step = step + 1
             self._change.notify_all()
 
@@ -170,7 +172,7 @@ class RunReader:
             return counts
 
     def _work(self) -> None:
-        while claimed := self._claim():
+        while claimed := self._claim_or_fail():
             before = time.perf_counter()
             new_bytes = 0
             done: dict[int, Run] = {}
@@ -179,7 +181,7 @@ class RunReader:
                 if self._closed:
                     break
                 try:
-                    done[run] = self._read_run(run, self._arenas.take)
+                    done[run] = self._reading.read(run, self._arenas.take)
                     new_bytes += done[run].size
                 except BaseException as error:  # noqa: BLE001 - raised again where the run is needed
                     failed[run] = error
@@ -193,22 +195,46 @@ class RunReader:
                     if not self._missing:
                         self._change.notify_all()
 
+    def _claim_or_fail(self) -> list[int]:
+        try:
+            return self._claim()
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            with self._change:
+                self._error = error
+                self._change.notify_all()
+            return []
+
     def _claim(self) -> list[int]:
         """Wait until runs are due and return the next ones to read; none at the end.
 
         Small runs of one step are returned together, so that each thread gets its share of them.
         """
         with self._change:
-            while not self._closed and self._next < len(self._runs):
-                step = self._first[self._next]
-                if step <= self._step + self._ahead:
-                    left = bisect_right(self._first, step) - self._next
-                    share = min(-(-left // max(len(self._threads), 1)), _CLAIMED_RUNS)
-                    claimed, size = list[int](), 0
-                    while len(claimed) < share and size < _CLAIMED_BYTES:
-                        claimed.append(self._runs[self._next])
-                        size += self._measure(claimed[-1])
-                        self._next += 1
-                    return claimed
-                self._change.wait()
+            while not self._closed and self._error is None:
+                if self._due:
+                    share = -(-len(self._due) // max(len(self._threads), 1))
+                    return self._claim_together(min(share, _CLAIMED_RUNS))
+                if self._planned >= len(self._reading):
+                    break
+                if self._planned <= self._step + self._ahead:
+                    self._plan_step()
+                else:
+                    self._change.wait()
             return []
+
+    def _claim_together(self, most: int) -> list[int]:
+        claimed, size = list[int](), 0
+        while len(claimed) < most and size < _CLAIMED_BYTES:
+            claimed.append(self._due.popleft())
+            size += self._reading.measure(claimed[-1])
+        return claimed
+
+    def _plan_step(self) -> None:
+        """Make the runs due that the next step needs and that no earlier one did."""
+        uses = self._reading.count_units(self._planned)
+        for run in uses:
+            if run not in self._left:
+                self._left[run] = self._reading.count_uses(run) - self._before.pop(run, 0)
+                self._due.append(run)
+        self._uses[self._planned] = uses
+        self._planned += 1

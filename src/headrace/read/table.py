@@ -73,10 +73,10 @@ class Table:
             if pictures != images:
                 self.pictures.update(pictures)
             self.kinds += _count_kinds(index, pictures, dataset.rows)
-            self.parts += _parts_of(dataset, start)
             shards = [shard.samples for shard in dataset.manifest.shards]
             wanted = image or first is not None
             columns.append(read_columns(index, pictures, requested, wanted, shards))
+            self.parts += _parts_of(dataset, start, columns[-1])
         whole = _concatenate(datasets, columns)
         self.columns = whole.turn_upright() if orient else whole
 
@@ -162,14 +162,17 @@ def _check_pictures(dataset: Dataset, index: pa.Table, pictures: Sequence[str]) 
         )
 
 
-def _parts_of(dataset: Dataset, start: int) -> list[Part]:
-    parts = []
+def _parts_of(dataset: Dataset, start: int, columns: Columns) -> list[Part]:
+    parts, first = [], 0
     for shard in dataset.manifest.shards:
         seek = None if shard.seek is None else dataset.path / Path(shard.seek.file)
-        stop = start + shard.samples
+        rows = slice(first, first + shard.samples)
         if shard.samples:
-            parts.append(Part(start, stop, dataset.root, seek, loose=shard.data is None))
-        start = stop
+            loose = shard.data is None
+            size = int(columns.anchor.size[rows].sum()) if shard.data is None else shard.data.bytes
+            place = start + rows.start, start + rows.stop
+            parts.append(Part(*place, size, dataset.root, seek, loose=loose))
+        first = rows.stop
     return parts
 
 

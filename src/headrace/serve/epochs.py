@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.plan import BucketOrder, EpochPlan, Shuffle, Split, plan_epoch
+from headrace.plan import BucketOrder, EpochPlan, Runs, Shuffle, Split, plan_epoch
 from headrace.plan.split import Last
 from headrace.read.dataset import Dataset
 from headrace.read.run_layout import Layout
@@ -61,7 +61,6 @@ class Epochs:
         self.sampling = Sampling(source, self.table, options.weights, options.seed)
         self.seed = options.seed
         self._choices = options.shuffle, options.window
-        self._layouts: dict[bool, Layout] = {}
         self._kept: tuple[int, Split, EpochPlan] | None = None
         self.buckets = options.buckets if isinstance(options.buckets, Buckets) else None
         last: Last = "drop" if options.drop_last else "short"
@@ -86,20 +85,22 @@ class Epochs:
         other._set_split(split)
         return other
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
+        """Where samples lie."""
+        return Layout(self.table.columns, self.table.parts)
+
+    @property
+    def runs(self) -> Runs:
         """The runs that samples are read in."""
         shuffle = self.shuffle
         entries = self.split.count_distinct(len(self.sampling))
         anywhere = shuffle is not None and shuffle.is_global(entries)
-        if anywhere not in self._layouts:
-            columns = self.table.columns
-            run_bytes = 1
-            if not self.reads_spans:
-                share = self.sampling.share
-                run_bytes = choose_run_bytes(columns, anywhere=anywhere, wanted=share)
-            self._layouts[anywhere] = Layout(columns, self.table.parts, run_bytes)
-        return self._layouts[anywhere]
+        run_bytes = 1
+        if not self.reads_spans:
+            share = self.sampling.share
+            run_bytes = choose_run_bytes(self.table.columns, anywhere=anywhere, wanted=share)
+        return self.layout.cut_runs(run_bytes)
 
     def __len__(self) -> int:
         """Return the number of steps per epoch."""
@@ -110,9 +111,10 @@ class Epochs:
         epoch, split = begin.epoch, self.split_at(begin)
         if self._kept is None or self._kept[:2] != (epoch, split):
             # With repeats, several epochs share the rows of one draw.
-            rows = self.sampling.rows(epoch // split.repeat, self.layout.runs)
+            runs = self.runs
+            rows = self.sampling.rows(epoch // split.repeat, runs)
             plan = plan_epoch(
-                self.layout.runs,
+                runs,
                 split,
                 epoch=epoch,
                 shuffle=self.shuffle,

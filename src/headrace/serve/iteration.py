@@ -165,11 +165,8 @@ class Production:
         return bool(in_flight)
 
     def _open_reader(self) -> RunReader:
-        reading = self._renderer.reading
         return RunReader(
-            reading.schedule(),
-            reading.read,
-            reading.measure,
+            self._renderer.reading,
             arenas=self._renderer.memory.arenas,
             start=self._first,
             ahead=self._ahead,
@@ -183,7 +180,7 @@ class Production:
             numbers = range(first, min(first + together, total))
             steps = [self._plan.step(number) for number in numbers]
             for number, step, drawn in zip(numbers, steps, self._renderer.draw(steps)):
-                runs = reader.take(reading.list_units(number, step.rows))
+                runs = reader.take(list(reading.count_units(number)))
                 yield self._renderer.prepare(number, step, drawn, runs)
 
 

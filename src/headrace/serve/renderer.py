@@ -157,7 +157,7 @@ class Renderer:
 
     def prepare(self, number: int, step: StepPlan, drawn: Drawn, runs: dict[int, Run]) -> Prepared:
         """Return a step whose runs are in memory, with all that `begin` needs."""
-        data = StepBytes(self.reading, step.rows, runs)
+        data = StepBytes(self.reading, step, runs)
         lost = dict(data.lost)
         if self.verify:
             self._find_changed(data, lost)

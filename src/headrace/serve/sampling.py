@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headrace.open import open_dataset
-from headrace.plan import draw_mixture, draw_weighted
+from headrace.plan import Runs, draw_mixture, draw_weighted
 from headrace.read.columns import NO_LABEL
 from headrace.read.dataset import Dataset
 from headrace.read.table import Table
@@ -136,7 +136,7 @@ class Sampling:
             wanted = int(np.count_nonzero(self._weights))
         return wanted / max(self._count, 1)
 
-    def rows(self, epoch: int, runs: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def rows(self, epoch: int, runs: Runs) -> NDArray[np.int64] | None:
         """Return the rows of an epoch, None for all. Mixtures keep the rows of a run together."""
         if isinstance(self._source, Mixture):
             return draw_mixture(

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan import StepPlan
 from headrace.read.field_columns import ByteRanges
 from headrace.read.reading import Reading
 from headrace.read.run_layout import Run
@@ -18,11 +19,16 @@ Offsets = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class StepBytes:
-    """The rows of a step, and the runs in memory that hold their bytes."""
+    """A step, and the runs in memory that hold the bytes of its rows."""
 
     reading: Reading
-    rows: NDArray[np.int64]
+    step: StepPlan
     runs: dict[int, Run]
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The rows of the step."""
+        return self.step.rows
 
     @cached_property
     def lost(self) -> dict[int, str]:
@@ -31,7 +37,7 @@ class StepBytes:
 
     def gather(self, offsets: Offsets, sizes: Offsets) -> Arena:
         """Return where in memory the bytes lie that each row has at `offsets` [B, J] of its file."""
-        places = self.reading.place(self.rows, offsets, self.runs)
+        places = self.reading.place(self.step, offsets, self.runs)
         if self.lost:
             sizes = np.where(np.isin(self.rows, list(self.lost))[:, None], 0, sizes)
         places = np.where(sizes > 0, places, 0)  # a field that a sample lacks has no place
@@ -57,4 +63,4 @@ class StepBytes:
         return Arena([table.data for table in tables], offsets, sizes, numbers)
 
     def _number_runs(self, count: int) -> NDArray[np.int64]:
-        return np.repeat(self.reading.number_units(self.rows, self.runs), count)
+        return np.repeat(self.reading.number_units(self.step, self.runs), count)

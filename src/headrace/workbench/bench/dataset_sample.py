@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import DecodeError, SourceError
 from headrace.open import open_dataset
-from headrace.plan.runs import RUN_BYTES
+from headrace.plan.runs import RUN_BYTES, Runs
 from headrace.read.columns import NO_LABEL
 from headrace.read.dataset import Dataset
 from headrace.read.run_layout import Layout
@@ -59,10 +59,10 @@ class DatasetSample:
             )
         self.path = Path(path)
         self.table = Table([dataset], (), image=True)
-        self.layout = Layout(self.table.columns, self.table.parts, RUN_BYTES)
-        self.runs = _choose_runs(self.layout.runs, samples)
-        bounds = self.layout.runs
-        self.rows = np.concatenate([np.arange(bounds[r], bounds[r + 1]) for r in self.runs])
+        self.layout = Layout(self.table.columns, self.table.parts)
+        self.all_runs = self.layout.cut_runs(RUN_BYTES)
+        self.runs = _choose_runs(self.all_runs, samples)
+        self.rows = np.concatenate([self._list_rows(run) for run in self.runs.tolist()])
         self._check_pictures()
         self.dataset = Dataset(dataset.path, dataset.manifest, self.rows, dataset.image)
         self.loose = any(part.loose for part in self.table.parts)
@@ -87,10 +87,13 @@ class DatasetSample:
         _, places = np.unique(self.table.columns.file[self.rows], return_index=True)
         return sorted(self.layout.path_of(int(self.rows[place])) for place in places)
 
+    def _list_rows(self, run: int) -> NDArray[np.int64]:
+        start, stop = self.all_runs.list_bounds()[run : run + 2].tolist()
+        return np.arange(start, stop)
+
     def read_run(self, run: int) -> int:
         """Read a run into fresh memory; return its number of samples."""
-        self.layout.read_run(run, _allocate)
-        return int(self.layout.runs[run + 1] - self.layout.runs[run])
+        return len(self.layout.read_rows(self._list_rows(run), _allocate).rows)
 
     def hold(self, count: int) -> Held:
         """Return about `count` samples in memory, evenly from all runs."""
@@ -98,13 +101,11 @@ class DatasetSample:
         each = -(-count // len(self.runs))
         images, seeks, rows = [], [], []
         for run in self.runs[:count].tolist():
-            read = self.layout.read_run(run, _allocate)
-            first, stop = int(self.layout.runs[run]), int(self.layout.runs[run + 1])
-            step = max(1, (stop - first) // each)
-            for row in range(first, stop, step)[:each]:
-                start = int(
-                    self.layout.places[row] + columns.image.offset[row] - columns.span.offset[row]
-                )
+            read = self.layout.read_rows(self._list_rows(run), _allocate)
+            step = max(1, len(read.rows) // each)
+            for number in range(0, len(read.rows), step)[:each]:
+                row = int(read.rows[number])
+                start = int(columns.image.offset[row] + read.shifts[number])
                 images.append(read.data[start : start + int(columns.image.size[row])].tobytes())
                 seeks.append(
                     bytes(read.seeks.table(columns.seek.offset[row], columns.seek.size[row]))
@@ -123,9 +124,9 @@ def _allocate(size: int) -> NDArray[np.uint8]:
     return np.empty(max(size, 1), np.uint8)
 
 
-def _choose_runs(bounds: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
-    count = len(bounds) - 1
-    per_run = bounds[-1] / count
+def _choose_runs(runs: Runs, samples: int) -> NDArray[np.int64]:
+    count = len(runs)
+    per_run = runs.entries / count
     wanted = min(count, max(1, round(samples / per_run)))
     return np.unique(np.arange(wanted) * count // wanted)
 
@@ -159,7 +160,7 @@ def _mix(subset: DatasetSample, window: int | None, batch_size: int) -> float | 
     labels = subset.table.columns.label
     if (labels == NO_LABEL).any():
         return None
-    return measure_mixing(labels, subset.layout.runs, window, batch_size)
+    return measure_mixing(labels, subset.all_runs, window, batch_size)
 
 
 def time_decodes(subset: DatasetSample, held: Held) -> list[float]:

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan import Shuffle, Split, plan_epoch
+from headrace.plan import Runs, Shuffle, Split, plan_epoch
 
 _BATCHES = 64
 
 
 def measure_mixing(
-    labels: NDArray[np.int64], runs: NDArray[np.int64], window: int | None, batch: int
+    labels: NDArray[np.int64], runs: Runs, window: int | None, batch: int
 ) -> float | None:
     """Return the entropy of the classes in batches, relative to a global shuffle; None with one class.
 
     Args:
         labels: Labels of all samples in the order of the index.
-        runs: Bounds of the runs of samples that are read at once.
+        runs: The runs of samples that are read at once.
         window: Samples that the shuffle mixes; None for all.
         batch: Samples per batch.
     """
