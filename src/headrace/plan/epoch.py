@@ -153,7 +153,7 @@ class EpochPlan:
 
     def count_entries(self, unit: int) -> int:
         """Return how many entries a unit has."""
-        if unit == _FILLER:
+        if unit == _FILLER or self._is_single:
             return 1
         begin, end = self._bound_unit(unit)
         return end - begin
@@ -162,11 +162,20 @@ class EpochPlan:
         """Return the rows of a unit, ascending, each once."""
         if unit == _FILLER:
             return self.take_rows(self._find_filler())
+        if self._is_single:
+            return self.take_rows(np.array([unit]))
         begin, end = self._bound_unit(unit)
         first = int(self._line.find(np.array([begin]))[0][0])
         numbers = np.arange(first, first + end - begin)
         entries = numbers if self._dealt is None else self._dealt[numbers]
         return entries if self.rows is None else np.unique(self.rows[entries])
+
+    @cached_property
+    def _is_single(self) -> bool:
+        """Whether units are single entries, with their numbers."""
+        line = self._line
+        whole = line.ends is None and len(line.runs) == len(line) and self._dealt is None
+        return whole and self._permutation is not None
 
     @cached_property
     def _unit_starts(self) -> NDArray[np.int64]:

@@ -88,7 +88,7 @@ class Columns:
         found = self.frames.locate(rows, frames)
         return found._replace(offset=starts + found.offset, seek_offset=tables + found.seek_offset)
 
-    def bound_seeks(self, rows: slice | NDArray[np.int64]) -> tuple[int, int]:
+    def bound_seeks(self, rows: slice) -> tuple[int, int]:
         """Return the bounds of the seek tables of all images of some rows of a shard, in its seek file."""
         tables = [self.seek, *(picture.seek for picture in self.pictures.values())]
         starts, ends = [], []

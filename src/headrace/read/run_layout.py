@@ -131,7 +131,10 @@ class Layout:
         run = (self._read_files if part.loose else self._read_stretch)(part, rows, take)
         if part.seek is None:
             return run
-        return replace(run, seeks=read_seeks(part.seek, *self.columns.bound_seeks(rows)))
+        first, last = int(rows[0]), int(rows[-1])
+        return replace(
+            run, seeks=read_seeks(part.seek, *self.columns.bound_seeks(slice(first, last + 1)))
+        )
 
     def _read_files(self, part: Part, rows: NDArray[np.int64], take: Allocate) -> Run:
         """Read each row from a file of its own; say why rows could not be read."""
@@ -156,22 +159,33 @@ class Layout:
 
     def _read_stretch(self, part: Part, rows: NDArray[np.int64], take: Allocate) -> Run:
         """Read rows of one file."""
+        if len(rows) == 1:
+            return self._read_row(part, int(rows[0]), rows, take)
         offsets, sizes = self.columns.span.offset[rows], self.columns.span.size[rows]
         there = sizes > 0
         pieces = merge_near(offsets[there], sizes[there])
         shifts = np.zeros(len(rows), np.int64)
         if not len(pieces.starts):
             return Run(take(0), NO_TABLES, {}, 0, rows, shifts)
-        path, reason = part.root / self._name_of(int(rows[0])), None
-        if pieces.size > _TRUSTED_BYTES:
-            reason = _check_size(path, int(pieces.stops[-1]))
-        if reason is None:
-            memory = take(pieces.size)
-            reason = _fill_pieces(path, memory, pieces)
+        path = part.root / self._name_of(int(rows[0]))
+        _check_long(path, pieces.size, int(pieces.stops[-1]))
+        memory = take(pieces.size)
+        reason = _fill_pieces(path, memory, pieces)
         if reason is not None:
             raise CorruptError(f"{path}: {reason}")
         shifts[there] = pieces.find(offsets[there]) - offsets[there]
         return Run(memory, NO_TABLES, {}, pieces.size, rows, shifts)
+
+    def _read_row(self, part: Part, row: int, rows: NDArray[np.int64], take: Allocate) -> Run:
+        """Read a single row of a file, of which full shuffles read as many as there are samples."""
+        offset, size = int(self.columns.span.offset[row]), int(self.columns.span.size[row])
+        path = os.path.join(part.root, self._name_of(row))
+        _check_long(path, size, offset + size)
+        memory = take(size)
+        reason = _fill_from(path, memory[:size], offset) if size else None
+        if reason is not None:
+            raise CorruptError(f"{path}: {reason}")
+        return Run(memory, NO_TABLES, {}, size, rows, np.array([-offset]))
 
     def read_pieces(self, row: int, pieces: Pieces, take: Allocate) -> Run:
         """Read parts of the file of a row, one after the other. The run has no seek tables."""
@@ -250,6 +264,13 @@ def _fill(path: str | Path, memory: NDArray[np.uint8], offset: int, whole: bool)
         return os.fstat(fd).st_size - offset if whole and got == len(memory) else got
     finally:
         os.close(fd)
+
+
+def _check_long(path: str | Path, size: int, end: int) -> None:
+    """Raise CorruptError if a file does not have `end` bytes, before memory is allocated for many of them."""
+    reason = _check_size(path, end) if size > _TRUSTED_BYTES else None
+    if reason is not None:
+        raise CorruptError(f"{path}: {reason}")
 
 
 def _check_size(path: str | Path, end: int) -> str | None:
