@@ -174,8 +174,8 @@ class EpochPlan:
     def _is_single(self) -> bool:
         """Whether units are single entries, with their numbers."""
         line = self._line
-        whole = line.ends is None and len(line.runs) == len(line) and self._dealt is None
-        return whole and self._permutation is not None
+        whole = line.ends is None and self._dealt is None and self._permutation is not None
+        return whole and line.runs.is_single
 
     @cached_property
     def _unit_starts(self) -> NDArray[np.int64]:

@@ -54,6 +54,11 @@ class Runs:
         """Whether the entries are the numbers from 0 on, without a gap."""
         return bool((self.starts == np.cumsum(self.lengths) - self.lengths).all())
 
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether every run is a single entry."""
+        return bool((self.lengths == self.counts).all())
+
     def find_starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first entry of each of these runs."""
         return self._find_bounds(numbers, 0)
