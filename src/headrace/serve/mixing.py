@@ -77,13 +77,16 @@ class Mixer:
     def _find_rings(self, batch: Batch) -> list[list[int]]:
         """Return which entries of a batch are mixed: each with the next of its ring.
 
-        Copies of a sample, as `repeat` makes them, are not mixed with each other.
+        Copies of a sample, as `repeat` makes them, are not mixed with each other: each is mixed with copies of the same
+        number. A substitute for a bad sample, which comes in its own place as well, is not mixed.
         """
-        step = self.plan.step(batch.step)
+        step, repeat = self.plan.step(batch.step), self.plan.split.repeat
         order = np.argsort(step.draws)
         places = order[np.searchsorted(step.draws, batch.draws, sorter=order)]
-        lanes = self.plan.find_lanes(batch.step)
-        return find_rings(lanes[places], batch.valid, self.plan.split.repeat)
+        lanes = self.plan.find_lanes(batch.step)[places]
+        once = np.zeros(len(places), np.bool_)
+        once[np.unique(places, return_index=True)[1]] = True
+        return find_rings(lanes * repeat + places % repeat, batch.valid & once)
 
 
 def _list_parts(drawn: DrawnMix, height: int, width: int, channels: int) -> NDArray[np.int64]:
