@@ -358,3 +358,10 @@ def test_impossible_arguments_are_refused(make: Any, message: str) -> None:
 def test_functions_inside_of_a_container_are_refused() -> None:
     with pytest.raises(TypeError, match="give transforms of colours"):
         ours.RandomApply((lambda image: image,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [ours.RandomApply, ours.RandomChoice, ours.RandomOrder])
+def test_erasing_inside_of_a_container_would_come_after_the_steps_behind_it(kind: Any) -> None:
+    with pytest.raises(ValueError, match="after all other steps: put it after Normalize"):
+        kind((ours.RandomErasing(),))
+    kind((ours.RandomErasing(pixels=True),))
