@@ -18,6 +18,7 @@ from headrace.recipe.program_step import ProgramStep, draw_steps
 from headrace.recipe.randomness import Randomness
 from headrace.recipe.timm_config import read_timm_policy
 from headrace.recipe.timm_policies import AugmentOp, ThreeAugment
+from headrace.render import Program
 from recipe.programs import (
     COUNT,
     assert_same_pixels,
@@ -294,6 +295,13 @@ def test_perspectives_come_with_their_probability() -> None:
     assert {(line[0][0], line[0][1][8:]) for line in lines if line} == {
         (Op.PERSPECTIVE, (3, 3, 3, 3))
     }
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (2, 2), (3, 3), (2, 60_000), (40, 56)])
+def test_perspectives_without_a_solution_leave_the_image_as_it_is(size: tuple[int, int]) -> None:
+    steps = ours.RandomPerspective(1.0, 1.0).draw(make_randomness(), *size)
+    Program(*steps.arrays()).check(len(steps.codes))
+    assert (steps.codes >= 0).any() == (min(size) > 1)
 
 
 def test_all_steps_of_an_apply_come_or_none() -> None:
