@@ -273,6 +273,13 @@ def test_any_patched_method_of_an_instance_is_detected(torchvision: ModuleType, 
     assert line.where == "Python" and f"its {name} was replaced" in line.why
 
 
+def test_a_policy_with_a_space_of_its_own_is_detected(torchvision: ModuleType) -> None:
+    step = torchvision.transforms.v2.TrivialAugmentWide()
+    step._AUGMENTATION_SPACE = {"Identity": (lambda *_: None, False)}
+    (line,) = divide_transform(step, (8, 8)).lines
+    assert line.where == "Python" and "its _AUGMENTATION_SPACE was replaced" in line.why
+
+
 def test_hooks_are_called(packed: Path, torchvision: ModuleType) -> None:
     T = torchvision.transforms
     resize = T.Resize((8, 8))
