@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -157,11 +157,13 @@ class Loader(LoaderOptions):
             )
         return given if given is not None else len(classes or ())
 
-    def _make_mixer(self, epochs: Epochs, epoch: int, plan: EpochPlan) -> Mixer | None:
+    def _make_mixer(
+        self, epoch: int, plan: EpochPlan, others: Sequence[Split] = ()
+    ) -> Mixer | None:
         contents = self._contents
         if contents.mixing is None:
             return None
-        for split in self._list_other_splits(epochs):  # raises now, not in an epoch of this size
+        for split in others:  # raises now, not in an epoch of this size
             check_lanes(contents.mixing, split, choose_lanes(split, shuffled=self.shuffle))
         return Mixer(
             mixing=contents.mixing,
@@ -175,9 +177,17 @@ class Loader(LoaderOptions):
         )
 
     def _list_other_splits(self, epochs: Epochs) -> list[Split]:
-        """Return the splits of epochs that have other batch sizes."""
+        """Return the splits of epochs that have other batch sizes, none of which may be without steps."""
         others = {*self.batch_sizes} - {epochs.split.batch_size}
-        return [replace(epochs.split, batch_size=size) for size in others]
+        splits = [replace(epochs.split, batch_size=size) for size in others]
+        samples = len(epochs.sampling)
+        for split in splits:
+            if samples and not split.count_steps(samples):
+                raise ValueError(
+                    f"batch_size is {self.batch_size}: with drop_last, epochs of batches of {split.global_batch} have no "
+                    f"steps, since there are {samples} samples; give smaller sizes, or leave drop_last out"
+                )
+        return splits
 
     def _find_clip(self) -> Clip | None:
         transform, _ = take_mixing(self.transform) if IMAGE in self.fields else (None, None)
@@ -322,9 +332,10 @@ class Loader(LoaderOptions):
         several iterators, the first that is advanced resumes a loaded state, the others start at its first step.
         """
         epochs, begin = self._cursor.begin()
+        others = self._list_other_splits(epochs)
         plan = epochs.plan(begin)
         contents = self._find_contents(begin.epoch)
-        mixer = self._make_mixer(epochs, begin.epoch, plan)
+        mixer = self._make_mixer(begin.epoch, plan, others)
         here = None if self._delivery.keeps_bytes else mixer
         rendered = self._leave_bytes(contents)
         batches = self._producer.produce(
