@@ -18,6 +18,7 @@ from headrace.recipe.program_step import ProgramStep, draw_steps
 from headrace.recipe.randomness import Randomness
 from headrace.recipe.timm_config import read_timm_policy
 from headrace.recipe.timm_policies import AugmentOp, ThreeAugment
+from headrace.render import Program
 from recipe.programs import (
     COUNT,
     assert_same_pixels,
@@ -296,6 +297,13 @@ def test_perspectives_come_with_their_probability() -> None:
     }
 
 
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (2, 2), (3, 3), (2, 60_000), (40, 56)])
+def test_perspectives_without_a_solution_leave_the_image_as_it_is(size: tuple[int, int]) -> None:
+    steps = ours.RandomPerspective(1.0, 1.0).draw(make_randomness(), *size)
+    Program(*steps.arrays()).check(len(steps.codes))
+    assert (steps.codes >= 0).any() == (min(size) > 1)
+
+
 def test_all_steps_of_an_apply_come_or_none() -> None:
     step = ours.RandomApply((ours.RandomInvert(1.0), ours.RandomEqualize(1.0)), 0.8)
     counts = Counter(tuple(op for op, _ in line) for line in draw_programs(step))
@@ -358,3 +366,10 @@ def test_impossible_arguments_are_refused(make: Any, message: str) -> None:
 def test_functions_inside_of_a_container_are_refused() -> None:
     with pytest.raises(TypeError, match="give transforms of colours"):
         ours.RandomApply((lambda image: image,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [ours.RandomApply, ours.RandomChoice, ours.RandomOrder])
+def test_erasing_inside_of_a_container_would_come_after_the_steps_behind_it(kind: Any) -> None:
+    with pytest.raises(ValueError, match="after all other steps: put it after Normalize"):
+        kind((ours.RandomErasing(),))
+    kind((ours.RandomErasing(pixels=True),))

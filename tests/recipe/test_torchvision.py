@@ -17,7 +17,7 @@ from PIL import Image
 
 import headrace
 from headrace.recipe.core_or_python import divide_transform
-from headrace.recipe.core_recipe import Randomness, Recipe
+from headrace.recipe.core_recipe import Randomness, Recipe, compile_recipe
 from headrace.recipe.torchvision import read_step
 from headrace.transforms import ColorJitter, Lighting, Normalize, Resize
 from places import list_places
@@ -273,6 +273,13 @@ def test_any_patched_method_of_an_instance_is_detected(torchvision: ModuleType, 
     assert line.where == "Python" and f"its {name} was replaced" in line.why
 
 
+def test_a_policy_with_a_space_of_its_own_is_detected(torchvision: ModuleType) -> None:
+    step = torchvision.transforms.v2.TrivialAugmentWide()
+    step._AUGMENTATION_SPACE = {"Identity": (lambda *_: None, False)}
+    (line,) = divide_transform(step, (8, 8)).lines
+    assert line.where == "Python" and "its _AUGMENTATION_SPACE was replaced" in line.why
+
+
 def test_hooks_are_called(packed: Path, torchvision: ModuleType) -> None:
     T = torchvision.transforms
     resize = T.Resize((8, 8))
@@ -400,6 +407,14 @@ def test_colours_after_lighting_are_operations_of_a_program() -> None:
     jittered = lit.add(ColorJitter(0.4))
     assert isinstance(jittered, Recipe)
     assert jittered.jitter is None and jittered.program == (ColorJitter(0.4),)
+
+
+def test_a_jitter_that_draws_in_another_way_does_so() -> None:
+    class OwnJitter(ColorJitter):
+        pass
+
+    recipe = compile_recipe([OwnJitter(0.4)], (8, 8))
+    assert recipe.jitter is None and recipe.program == (OwnJitter(0.4),)
 
 
 def test_printing_says_what_runs_where_and_why(packed: Path, torchvision: ModuleType) -> None:

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from headrace.recipe import policies as ours
 from headrace.recipe.program_step import ProgramStep
@@ -196,13 +197,20 @@ def test_fills_of_version_2_may_differ_by_class(torchvision: ModuleType) -> None
     from torchvision import tv_tensors
     from torchvision.transforms import v2
 
-    fills: list[Any] = [{tv_tensors.Image: 5, "others": 7}, {"others": 5, tv_tensors.Mask: 9}]
+    fills: list[Any] = [
+        {Image.Image: 5, tv_tensors.Image: 6, "others": 7},
+        {tv_tensors.Image: 9, "others": 5},  # which PIL images do not have
+        {"others": 5, tv_tensors.Mask: 9},
+    ]
+    image = Image.new("RGB", (8, 8), (5, 5, 5))
     for fill in fills:
+        turned = v2.RandomRotation((30, 30), fill=dict(fill))(image)
+        assert turned.getextrema() == ((5, 5),) * 3
         assert read_policy(v2.RandomRotation(5, fill=fill)) == ours.RandomRotation(
             (-5.0, 5.0), fill=(5, 5, 5)
         )
-    alone = v2.RandomRotation(5, fill={tv_tensors.Mask: 9})
-    assert "without one for images" in str(read_policy(alone))
+    alone = v2.RandomRotation(5, fill={tv_tensors.Mask: 9, tv_tensors.Image: 9})
+    assert "without one for PIL images" in str(read_policy(alone))
 
 
 @pytest.fixture

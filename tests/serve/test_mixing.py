@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import headrace
 from headrace._core import mix_images
 from headrace.plan import cut_box, draw_beta, draw_mixing_uniforms, find_rings
-from headrace.recipe.mixing import DrawnMix, draw_mix
+from headrace.recipe.mixing import DrawnMix, draw_mix, take_mixing
 from headrace.serve.mixing import Mixer, mix_tensors
 from headrace.transforms import (
     CutMix,
@@ -194,9 +194,10 @@ def test_bad_samples_are_not_mixed_in(tmp_path: Path) -> None:
         assert len(batch[0]) == len(batch[1]) == len(images) == count
         drawn = draw_mix(MixChoice([MixUp(1.0)]), 5, 0, 0, (20, 24))
         assert drawn is not None
-        rings = find_rings(np.zeros(count, np.int64), batch.valid)
+        distinct = batch.valid & (np.arange(count) != 4 if on_error == "substitute" else True)
+        rings = find_rings(np.zeros(count, np.int64), distinct)
         np.testing.assert_array_equal(batch[0], mix_by_hand(images, drawn, rings))
-        assert len(labels) == count
+        assert len(labels) == count and len(set(batch.rows[distinct])) == 11
 
 
 def test_fillers_have_no_label(packed: Path) -> None:
@@ -220,6 +221,20 @@ def test_copies_of_a_sample_are_not_mixed_with_each_other(packed: Path) -> None:
             assert (batch.rows[ring] != batch.rows[np.roll(ring, -1)]).all()
             mixed += len(ring)
     assert mixed > 32
+
+
+def test_copies_of_a_sample_are_not_mixed_where_some_of_them_are_bad(packed: Path) -> None:
+    loader = load(packed, MixUp(5.0), repeat=2, batch_size=48)
+    plan = loader._epochs.plan(type(loader._cursor._next)(0, 0))
+    mixer = Mixer(MixChoice([MixUp(5.0)]), plan, 5, 0, 4, 0, 1, 1)
+    batch = next(iter(loader))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        some = batch.replace(tuple(batch))
+        some.valid = rng.random(48) < 0.7
+        for ring in mixer._find_rings(some):
+            assert some.valid[ring].all()
+            assert (batch.rows[ring] != batch.rows[np.roll(ring, -1)]).all()
 
 
 def test_tensors_on_a_device_are_mixed_alike(packed: Path) -> None:
@@ -257,6 +272,35 @@ def test_torch_loader_and_composes(packed: Path, torchvision: ModuleType) -> Non
     on_device = Loader(packed, 16, shuffle=True, transform=[*STEPS, MixUp(0.2)], device="meta")
     images, labels = next(iter(on_device))
     assert images.is_meta and images.dtype == torch.float32 and labels.shape == (16, 4)
+
+
+def test_nested_choices_keep_all_their_parts(torchvision: ModuleType) -> None:
+    V = torchvision.transforms.v2
+    inner = V.RandomChoice([V.CutMix(num_classes=4), V.MixUp(alpha=0.3, num_classes=4)], p=[3, 1])
+    _, mixing = take_mixing([V.RandomChoice([V.MixUp(num_classes=4), inner], p=[1, 2])])
+    assert mixing is not None
+    assert mixing.choices == (MixUp(1.0, 4), CutMix(1.0, 4), MixUp(0.3, 4))
+    np.testing.assert_allclose(mixing.weights, (1 / 3, 1 / 2, 1 / 6))
+
+
+def test_a_changed_mixing_of_torchvision_is_refused(torchvision: ModuleType) -> None:
+    V = torchvision.transforms.v2
+    hooked, patched = V.MixUp(num_classes=4), V.CutMix(num_classes=4)
+    hooked.register_forward_hook(lambda *_: None)
+    patched.transform = lambda *_: None
+    compose = V.Compose([V.ToImage(), V.MixUp(num_classes=4)])
+    compose.register_forward_hook(lambda *_: None)
+    own = V.MixUp(num_classes=4, labels_getter=lambda batch: batch[1])
+    for step, why in ((hooked, "hooks"), (patched, "replaced"), (own, "labels_getter")):
+        with pytest.raises(ValueError, match=why):
+            take_mixing([V.ToImage(), step])
+    with pytest.raises(ValueError, match="it has hooks"):
+        take_mixing(compose)
+
+
+def test_a_label_beyond_the_classes_is_refused(packed: Path) -> None:
+    with pytest.raises(ValueError, match="num_classes is 2, but there is a label"):
+        list(load(packed, MixUp(num_classes=2)))
 
 
 @pytest.mark.parametrize(

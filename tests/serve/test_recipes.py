@@ -265,6 +265,8 @@ def test_masks_do_not_follow_operations_that_move_pixels(
         ([TrivialAugmentWide(), *CROP], "crops once and first"),
         ([*CROP, Normalize(), RandAugment()], "before it makes tensors"),
         ([*CROP, RandomErasing(), Normalize()], "RandomErasing comes last"),
+        ([*CROP, RandomErasing(value=0.5)], "value 0.5 is not for bytes: put it after Normalize"),
+        ([*CROP, RandomErasing(value="color")], "value 'color' is not for bytes"),
         (
             Views([*CROP, Normalize(), RandomErasing()], [*CROP, OnArray(np.array)]),
             "cannot stand beside",

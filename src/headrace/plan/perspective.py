@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 PERSPECTIVE_UNIFORMS = 8
+_GREATEST = 1e9
+"""The greatest coefficient that the core takes."""
 _OF_HEIGHT = np.array([0, 1, 0, 1, 0, 1, 0, 1], bool)
 _AT_END = np.array([0, 0, 1, 0, 1, 1, 0, 1], bool)
 
@@ -28,7 +30,7 @@ def perspective_coefficients(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return float64[B, 8], rounded to float32 as torchvision does, and bool[B]: whether there is a solution.
 
-    Three corners in a line have no solution; torchvision fails on them.
+    There is none for three corners in a line, nor where the top left corner comes from infinity; torchvision fails then.
     """
     zeros = np.zeros_like(widths)
     right, bottom = widths - 1, heights - 1
@@ -40,8 +42,21 @@ def perspective_coefficients(
     squares = equations.reshape(-1, 8, 8)
     solvable = ~np.any(_are_in_line(corners), axis=1)
     squares[~solvable] = np.eye(8)
-    solved = np.linalg.solve(squares, whole[..., None].astype(np.float64))[..., 0]
-    return solved.astype(np.float32).astype(np.float64), solvable
+    solved = _solve(squares, whole.astype(np.float64)).astype(np.float32).astype(np.float64)
+    solvable &= np.all(np.abs(solved) <= _GREATEST, axis=1)
+    return np.where(solvable[:, None], solved, 0.0), solvable
+
+
+def _solve(squares: NDArray[np.float64], results: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return float64[B, 8], the solutions of equations [B, 8, 8]; nan for those without one."""
+    try:
+        return np.asarray(np.linalg.solve(squares, results[..., None])[..., 0])
+    except np.linalg.LinAlgError:
+        if len(squares) == 1:
+            return np.full((1, 8), np.nan)
+    half = len(squares) // 2
+    parts = (slice(None, half), slice(half, None))
+    return np.concatenate([_solve(squares[part], results[part]) for part in parts])
 
 
 def _are_in_line(corners: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -119,6 +119,8 @@ class Recipe:
 
     def _add_operations(self, step: ProgramStep) -> Recipe | str:
         if isinstance(step, RandomErasing) and not step.pixels:
+            if self.form != "floats" and not step.fits_bytes:
+                return f"its value {step.value!r} is not for bytes: put it after Normalize"
             return replace(self, erasing=(*self.erasing, step))
         if self.form != "pil" and not isinstance(step, RandomFlip):
             return "the core changes pixels before it makes tensors of them"
@@ -127,7 +129,7 @@ class Recipe:
     def _takes_jitter(self, step: ProgramStep) -> bool:
         """Return whether a step is a jitter that comes before all other operations, and changes no hue."""
         free = not self.program and self.jitter is None and self.lighting is None
-        return isinstance(step, ColorJitter) and free and not step.turns_hue
+        return type(step) is ColorJitter and free and not step.turns_hue
 
     def _find_flip(self, step: Transform) -> RandomFlip | None:
         """Return a flip as a step of the program, if it comes after other operations."""
@@ -306,9 +308,7 @@ def compile_recipe(
 
 def _begins_program(step: Transform) -> bool:
     """Return whether a step is one of operations on pixels, after which others may come in any order."""
-    return isinstance(step, ProgramStep) and not (
-        isinstance(step, ColorJitter) and not step.turns_hue
-    )
+    return isinstance(step, ProgramStep) and not (type(step) is ColorJitter and not step.turns_hue)
 
 
 def _explain_padding(step: Transform) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import plan
+from headrace.recipe.patched_steps import find_change
 from headrace.recipe.torchvision import find_container, find_family
 
 
@@ -128,9 +128,18 @@ def draw_mix(
 
 
 def smooth_labels(labels: NDArray[np.int64], classes: int, smoothing: float) -> NDArray[np.float32]:
-    """Return float32[B, classes]: one at each label, or less with smoothing. A label that is none has zeros."""
+    """Return float32[B, classes]: one at each label, or less with smoothing. Negative labels have zeros.
+
+    Raises:
+        ValueError: There are more classes.
+    """
+    if labels.max(initial=0) >= classes:
+        raise ValueError(
+            f"num_classes is {classes}, but there is a label {labels.max()}: give MixUp and CutMix at least "
+            f"{labels.max() + 1}"
+        )
     soft = np.full((len(labels), classes), smoothing / classes, np.float32)
-    known = (labels >= 0) & (labels < classes)
+    known = labels >= 0
     soft[known, labels[known]] = 1 - smoothing + smoothing / classes
     soft[~known] = 0
     return soft
@@ -148,6 +157,8 @@ def take_mixing(transform: Any) -> tuple[Any, MixChoice | None]:
     mixing = [_read_mixing(step) for step in steps]
     if not any(mixing):
         return transform, None
+    if change := find_change(transform):
+        raise ValueError(f"{type(transform).__name__} with {steps[-1]}: {change}: leave that out")
     if any(mixing[:-1]):
         found = next(step for step, mixes in zip(steps, mixing, strict=True) if mixes)
         raise ValueError(f"{found} mixes finished batches: put it last, and once")
@@ -163,15 +174,33 @@ def _read_mixing(step: Any) -> MixChoice | None:
         return None
     name = type(step).__name__
     if name == "RandomChoice":
-        parts = [_read_mixing(part) for part in step.transforms]
-        if any(part is None for part in parts):
-            return None
-        return MixChoice(tuple(part.choices[0] for part in parts if part), _read_weights(step.p))
+        return _read_choice(step)
     if name not in ("MixUp", "CutMix"):
         return None
+    _check_unchanged(step)
     kind = MixUp if name == "MixUp" else CutMix
     return MixChoice((kind(float(step.alpha), step.num_classes),))
 
 
-def _read_weights(p: Sequence[float] | None) -> tuple[float, ...]:
-    return () if p is None else tuple(float(weight) for weight in p)
+def _read_choice(step: Any) -> MixChoice | None:
+    """Return a choice of MixUp and CutMix, also of nested ones; None if it is of other steps."""
+    parts = [_read_mixing(part) for part in step.transforms]
+    if any(part is None for part in parts):
+        return None
+    _check_unchanged(step)
+    choices, weights = list[MixUp | CutMix](), list[float]()
+    for part, share in zip(parts, step.p, strict=True):
+        assert part is not None
+        choices.extend(part.choices)
+        weights.extend(share * weight / sum(part.weights) for weight in part.weights)
+    return MixChoice(tuple(choices), tuple(weights))
+
+
+def _check_unchanged(step: Any) -> None:
+    """Raise ValueError if a step of torchvision mixes in another way than its class says."""
+    change = find_change(step)
+    getter = getattr(step, "_labels_getter", None)
+    if getattr(getter, "__module__", "torchvision").partition(".")[0] != "torchvision":
+        change = "it has a labels_getter of its own"
+    if change:
+        raise ValueError(f"{step}: {change}, which the loader would ignore: leave that out")

@@ -10,6 +10,8 @@ import sys
 from typing import Any
 
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_TABLES = ("_compiled_call_impl", "_AUGMENTATION_SPACE", "_transformed_types")
+"""What belongs to a class and decides what its steps do, without being a function."""
 _CALLS = ("__call__", "_wrapped_call_impl", "_call_impl")
 """The methods that a call of a torch module goes through; its other methods do not matter."""
 
@@ -22,7 +24,7 @@ def find_change(step: object) -> str:
     if any(map(_is_torch_module, type(step).__mro__)) and _has_global_hooks():
         return "torch has hooks for all modules"
     for name in getattr(step, "__dict__", {}):
-        if callable(getattr(type(step), name, None)) or name == "_compiled_call_impl":
+        if callable(getattr(type(step), name, None)) or name in _TABLES:
             return f"its {name} was replaced"
     for kind in type(step).__mro__[:-1]:
         names = _CALLS if _is_torch_module(kind) else vars(kind)

@@ -16,6 +16,7 @@ from headrace.recipe.program_step import (
     draw_steps,
     make_tuples,
 )
+from headrace.recipe.random_erasing import RandomErasing
 from headrace.recipe.randomness import Randomness
 
 
@@ -24,6 +25,11 @@ def _check_steps(transforms: tuple[ProgramStep, ...]) -> None:
         if not isinstance(step, ProgramStep):
             raise TypeError(
                 f"transforms has {step!r}; give transforms of colours and pixels, such as ColorJitter(0.4)"
+            )
+        if isinstance(step, RandomErasing) and not step.pixels:
+            raise ValueError(
+                f"transforms has {step!r}, which writes into finished images, after all other steps: put it after Normalize, "
+                "with a probability of its own, or give it pixels=True"
             )
     if not transforms:
         raise ValueError("transforms is empty; give one or more transforms")

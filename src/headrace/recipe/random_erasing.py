@@ -62,8 +62,15 @@ class RandomErasing(ProgramStep):
                 raise ValueError(f"value is {self.value!r}; give numbers, 'random' or 'color'")
         elif not all(math.isfinite(level) for level in self.levels):
             raise ValueError(f"value is {self.value}; give finite numbers")
-        elif self.pixels and not all(level in range(256) for level in self.levels):
+        elif self.pixels and not self.fits_bytes:
             raise ValueError(f"value is {self.value}; give levels from 0 to 255")
+
+    @property
+    def fits_bytes(self) -> bool:
+        """Whether what is written makes sense in images of bytes."""
+        if isinstance(self.value, str):
+            return self.value == "random"
+        return all(level in range(256) for level in self.levels)
 
     @property
     def levels(self) -> tuple[float, float, float]:

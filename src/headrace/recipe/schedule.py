@@ -1,63 +1,59 @@
-"""Sizes that change from epoch to epoch, as progressive resizing uses them."""
+"""Sizes that change during training, as progressive resizing uses them."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
-from headrace.arguments import as_integer
-from headrace.recipe.views import Views
+from headrace.arguments import as_integer, check_choice
 
 Size = int | tuple[int, int]
+By = Literal["epoch", "step"]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Schedule:
-    """A size that depends on the epoch: `RandomResizedCrop(Schedule({0: 128, 30: 160, 60: 192}))`.
+    """A size that changes with the epoch, or with the step within each epoch.
 
-    It may stand where `RandomResizedCrop`, `RandomCrop`, `CenterCrop` and `Resize` take a size.
+        RandomResizedCrop(Schedule({0: 128, 30: 160, 60: 192}))
+        RandomResizedCrop(Schedule({0: 128, 2000: 160}, by="step"))
+        Loader("shards/train", Schedule({0: 512, 30: 384}), transform=steps)
+
+    It may stand where `RandomResizedCrop`, `RandomCrop`, `CenterCrop` and `Resize` take a size, and by epochs in the
+    place of a batch size. It is a function of epoch and step alone, so that a resumed training continues with it.
 
     Args:
-        sizes: the size from each epoch on, by the number of the epoch; the first is 0.
+        sizes: the size from each epoch on, by the number of the epoch; the first is 0. With `by="step"`, from each step on.
+        by: what the keys count: `epoch`, or `step`, which begins at 0 in every epoch.
 
     Raises:
-        ValueError: the first epoch is not 0, or a key is not the number of an epoch.
+        ValueError: the first key is not 0, or a key is not an integer.
     """
 
     sizes: tuple[tuple[int, Size], ...]
+    by: By
 
-    def __init__(self, sizes: Mapping[int, Size]) -> None:
-        epochs = [as_integer(epoch) for epoch in sizes]
-        if None in epochs or min(epochs, default=-1) != 0:  # type: ignore[type-var]
+    def __init__(self, sizes: Mapping[int, Size], by: By = "epoch") -> None:
+        check_choice("by", by, ("epoch", "step"))
+        starts = [as_integer(start) for start in sizes]
+        if None in starts or min(starts, default=-1) != 0:  # type: ignore[type-var]
             raise ValueError(
-                f"Schedule({dict(sizes)}): give sizes by the epoch that they begin with, from 0 on"
+                f"Schedule({dict(sizes)}): give sizes by the {by} that they begin with, from 0 on"
             )
-        object.__setattr__(
-            self, "sizes", tuple(sorted((int(e), size) for e, size in sizes.items()))
-        )
+        pairs = tuple(sorted((int(start), size) for start, size in sizes.items()))
+        object.__setattr__(self, "sizes", pairs)
+        object.__setattr__(self, "by", by)
 
-    def at(self, epoch: int) -> Size:
-        """Return the size in an epoch."""
-        return self.sizes[bisect_right([first for first, _ in self.sizes], epoch) - 1][1]
+    def __repr__(self) -> str:
+        return f"Schedule({dict(self.sizes)}{', by=' + repr(self.by) if self.by == 'step' else ''})"
 
+    @property
+    def starts(self) -> list[int]:
+        """The epochs or steps that sizes begin with."""
+        return [start for start, _ in self.sizes]
 
-def resolve_schedules(transform: Any, epoch: int) -> Any:
-    """Return a transform with the sizes that it has in an epoch."""
-    if isinstance(transform, Views):
-        parts = [resolve_schedules(part, epoch) for part in transform]
-        return Views(*parts, stack=transform.stack)
-    if isinstance(transform, (list, tuple)):
-        return [resolve_schedules(step, epoch) for step in transform]
-    size = getattr(transform, "size", None) if is_dataclass(transform) else None
-    if isinstance(size, Schedule) and not isinstance(transform, type):
-        return replace(transform, size=size.at(epoch))
-    return transform
-
-
-def has_schedule(transform: Any) -> bool:
-    """Return whether a size of a transform depends on the epoch."""
-    if isinstance(transform, (list, tuple, Views)):
-        return any(map(has_schedule, transform))
-    return isinstance(getattr(transform, "size", None), Schedule)
+    def at(self, epoch: int, step: int = 0) -> Size:
+        """Return the size at a step of an epoch."""
+        return self.sizes[bisect_right(self.starts, step if self.by == "step" else epoch) - 1][1]

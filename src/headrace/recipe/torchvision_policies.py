@@ -99,13 +99,16 @@ def _find_class(step: object) -> type:
 
 
 def _read_fill(step: Any) -> Any:
-    """Return the fill of a step for images. In version 2, a dict may have one for each class."""
+    """Return the fill of a step for PIL images. In version 2, a dict may have one for each class.
+
+    A fill for `tv_tensors.Image` is not one for PIL images.
+    """
     if not isinstance(step.fill, dict):
         return read_fill(step.fill)
-    classes = {getattr(key, "__name__", key): value for key, value in step.fill.items()}
-    if "Image" not in classes and "others" not in classes:
-        raise ValueError(f"fill is {step.fill}, without one for images")
-    return read_fill(classes.get("Image", classes.get("others")))
+    fills = {getattr(key, "__module__", key): fill for key, fill in step.fill.items()}
+    if "PIL.Image" not in fills and "others" not in fills:
+        raise ValueError(f"fill is {step.fill}, without one for PIL images")
+    return read_fill(fills.get("PIL.Image", fills.get("others")))
 
 
 def _read_interpolation(step: Any) -> Interpolation:

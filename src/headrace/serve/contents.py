@@ -16,7 +16,7 @@ from headrace.read.table import Table
 from headrace.recipe.clip import IMAGES, Shape
 from headrace.recipe.core_or_python import Pipeline, divide_transform
 from headrace.recipe.mixing import MixChoice, take_mixing
-from headrace.recipe.schedule import resolve_schedules
+from headrace.recipe.scheduled_steps import list_starts, resolve_schedules
 from headrace.recipe.views import Views, take_views
 from headrace.render import Output
 from headrace.serve.derived_options import find_common_size
@@ -44,6 +44,7 @@ class Contents:
         views: The views, if a sample consists of several.
         as_list: Whether values are lists, since they may differ in size.
         mixing: How the images of a batch are mixed with each other in the end.
+        later: The first of the steps of an epoch at which sizes change, each with the images from there on.
     """
 
     fields: tuple[str, ...]
@@ -53,6 +54,7 @@ class Contents:
     views: Views | None = None
     as_list: bool = False
     mixing: MixChoice | None = None
+    later: tuple[tuple[int, tuple[Picture, ...]], ...] = ()
 
     @property
     def columns(self) -> Columns:
@@ -142,7 +144,8 @@ class Contents:
         pictures = tuple(picture.leave_bytes() for picture in self.pictures)
         owners = {name: pictures[self.pictures.index(p)] for name, p in self.targets.owners.items()}
         targets = replace(self.targets, owners=owners)
-        return replace(self, pipelines=pipelines, pictures=pictures, targets=targets)
+        later = tuple((step, tuple(p.leave_bytes() for p in found)) for step, found in self.later)
+        return replace(self, pipelines=pipelines, pictures=pictures, targets=targets, later=later)
 
 
 def find_contents(
@@ -159,10 +162,28 @@ def find_contents(
     Raises:
         TypeError, ValueError: An option does not fit the data.
     """
+    contents = _find_contents_at(options, table, rows, epoch)
+    if not contents.pictures:
+        return contents
+    later = tuple(
+        (step, _find_contents_at(options, table, rows, epoch, step).pictures)
+        for step in list_starts(options.transform, "step")[1:]
+    )
+    return replace(contents, later=later)
+
+
+def _find_contents_at(
+    options: LoaderOptions,
+    table: Table,
+    rows: NDArray[np.int64] | None,
+    epoch: int,
+    step: int = 0,
+) -> Contents:
+    """Decide what the batch of a step consists of."""
     columns, fields = table.columns, tuple(options.fields)
     found = find_pictures(columns, fields)
     transform, mixing = take_mixing(options.transform) if found else (None, None)
-    transform = resolve_schedules(transform, epoch)
+    transform = resolve_schedules(transform, epoch, step)
     views = take_views(transform)
     as_list = options.collate == "list"
     pipelines: tuple[Pipeline, ...] = (Pipeline(None),)
@@ -176,7 +197,7 @@ def find_contents(
         if any(pipeline.steps for pipeline in pipelines):
             pipelines = tuple(pipeline.pass_through_python() for pipeline in pipelines)
         _check_views(pipelines, views, as_list)
-    any_size = as_list or options.batch_size == 1 or options.buckets is not None
+    any_size = as_list or max(options.batch_sizes) == 1 or options.buckets is not None
     pictures = list_pictures(columns, fields, pipelines, rows, any_size=any_size)
     threads = options.threads or 0
     targets = find_targets(columns, pictures, fields, threads=threads, as_list=as_list)
@@ -202,7 +223,7 @@ def _divide(
         transform,
         None if None in sizes else next(iter(sizes)),
         collates=options.collate_fn is not None,
-        any_size=options.batch_size == 1 or anything,
+        any_size=max(options.batch_sizes) == 1 or anything,
         follows=follows,
     )
 

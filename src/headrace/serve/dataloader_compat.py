@@ -69,8 +69,8 @@ class BatchSampler(Sampler):
 
     @property
     def batch_size(self) -> int:
-        """Samples per batch, on each rank."""
-        return self.loader.batch_size
+        """Samples per batch, on each rank; of the largest batches, if a schedule changes them."""
+        return max(self.loader.batch_sizes)
 
     @property
     def drop_last(self) -> bool:

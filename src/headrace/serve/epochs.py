@@ -20,6 +20,7 @@ from headrace.read.run_layout import Layout
 from headrace.read.table import Table
 from headrace.recipe.buckets import Buckets
 from headrace.recipe.clip import Clip
+from headrace.recipe.schedule import Schedule
 from headrace.serve.clip_draws import check_rates, reads_spans
 from headrace.serve.derived_options import choose_run_bytes, choose_window
 from headrace.serve.loader_options import LoaderOptions
@@ -64,7 +65,8 @@ class Epochs:
         self._kept: tuple[int, Split, EpochPlan] | None = None
         self.buckets = options.buckets if isinstance(options.buckets, Buckets) else None
         last: Last = "drop" if options.drop_last else "short"
-        self._set_split(Split(options.batch_size, last=last, repeat=options.repeat))
+        self._batch_size = options.batch_size
+        self._set_split(Split(options.batch_sizes[0], last=last, repeat=options.repeat))
 
     def _set_split(self, split: Split) -> None:
         """Set what depends on the number of ranks."""
@@ -78,7 +80,17 @@ class Epochs:
 
     def shared_by(self, rank: int, world_size: int) -> Epochs:
         """Return the epochs over the same samples as another rank iterates over them."""
-        split = replace(self.split, rank=rank, world_size=world_size)
+        return self._split_as(replace(self.split, rank=rank, world_size=world_size))
+
+    def sized_at(self, epoch: int) -> Epochs:
+        """Return the epochs with the batch size of one of them, which a schedule may change."""
+        if not isinstance(self._batch_size, Schedule):
+            return self
+        size = self._batch_size.at(epoch)
+        assert isinstance(size, int)
+        return self._split_as(replace(self.split, batch_size=size))
+
+    def _split_as(self, split: Split) -> Epochs:
         if split == self.split:
             return self
         other = copy(self)
@@ -103,7 +115,7 @@ class Epochs:
         return self.layout.cut_runs(run_bytes)
 
     def __len__(self) -> int:
-        """Return the number of steps per epoch."""
+        """Return the number of steps of an epoch of this batch size."""
         return self.split.count_steps(len(self.sampling))
 
     def plan(self, begin: Position) -> EpochPlan:

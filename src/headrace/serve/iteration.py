@@ -179,7 +179,7 @@ class Production:
         for first in range(self._first, total, together):
             numbers = range(first, min(first + together, total))
             steps = [self._plan.step(number) for number in numbers]
-            for number, step, drawn in zip(numbers, steps, self._renderer.draw(steps)):
+            for number, step, drawn in zip(numbers, steps, self._renderer.draw(first, steps)):
                 runs = reader.take(list(reading.count_units(number)))
                 yield self._renderer.prepare(number, step, drawn, runs)
 

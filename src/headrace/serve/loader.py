@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.open import open_dataset
 from headrace.plan import EpochPlan
+from headrace.plan.split import Split, choose_lanes
 from headrace.read.dataset import Dataset
 from headrace.recipe.clip import Clip
 from headrace.recipe.core_or_python import take_clip
 from headrace.recipe.explain import describe_loader, log_hints
 from headrace.recipe.mixing import take_mixing
-from headrace.recipe.schedule import has_schedule
+from headrace.recipe.scheduled_steps import describe_schedules, has_schedule, list_starts
 from headrace.recipe.views import take_views
 from headrace.serve.batch import Batch
 from headrace.serve.contents import Contents, find_contents
 from headrace.serve.delivery import Delivery
 from headrace.serve.epochs import Epochs
 from headrace.serve.loader_options import LoaderOptions
-from headrace.serve.mixing import Mixer
+from headrace.serve.mixing import Mixer, check_lanes
 from headrace.serve.pictures import IMAGE, LABEL
 from headrace.serve.producer import Producer
 from headrace.serve.refuse_masks import check_no_masks
@@ -48,7 +50,7 @@ class Loader(LoaderOptions):
 
     Args:
         source: path of the data, an open `Dataset`, or a `Mixture`.
-        batch_size: samples per batch, on each rank.
+        batch_size: samples per batch, on each rank. It may change with the epoch: `Schedule({0: 512, 30: 384})`.
         shuffle: whether each epoch has a random order of its own.
         transform: a list of `headrace.transforms`, a torchvision `Compose`, or any function of a PIL image; of a dict of
             all fields, if samples have masks, points or boxes. What the core supports runs there, the rest in Python:
@@ -123,6 +125,8 @@ class Loader(LoaderOptions):
         if IMAGE in self.fields and table.columns.frames is None:
             check_no_masks(self.dataset)
         contents = find_contents(self, table, self._epochs.sampling.subset)
+        for epoch in list_starts(self.transform, "epoch")[1:]:  # raises now, not in that epoch
+            find_contents(self, table, self._epochs.sampling.subset, epoch)
         for pipeline in contents.pipelines if contents.pictures else ():
             log_hints(self.dataset, table.kinds, pipeline, self.depth16)
         self._contents = contents
@@ -153,10 +157,14 @@ class Loader(LoaderOptions):
             )
         return given if given is not None else len(classes or ())
 
-    def _make_mixer(self, epoch: int, plan: EpochPlan) -> Mixer | None:
+    def _make_mixer(
+        self, epoch: int, plan: EpochPlan, others: Sequence[Split] = ()
+    ) -> Mixer | None:
         contents = self._contents
         if contents.mixing is None:
             return None
+        for split in others:  # raises now, not in an epoch of this size
+            check_lanes(contents.mixing, split, choose_lanes(split, shuffled=self.shuffle))
         return Mixer(
             mixing=contents.mixing,
             plan=plan,
@@ -167,6 +175,19 @@ class Loader(LoaderOptions):
             label_at=contents.fields.index(LABEL),
             threads=self._producer.threads,
         )
+
+    def _list_other_splits(self, epochs: Epochs) -> list[Split]:
+        """Return the splits of epochs that have other batch sizes, none of which may be without steps."""
+        others = {*self.batch_sizes} - {epochs.split.batch_size}
+        splits = [replace(epochs.split, batch_size=size) for size in others]
+        samples = len(epochs.sampling)
+        for split in splits:
+            if samples and not split.count_steps(samples):
+                raise ValueError(
+                    f"batch_size is {self.batch_size}: with drop_last, epochs of batches of {split.global_batch} have no "
+                    f"steps, since there are {samples} samples; give smaller sizes, or leave drop_last out"
+                )
+        return splits
 
     def _find_clip(self) -> Clip | None:
         transform, _ = take_mixing(self.transform) if IMAGE in self.fields else (None, None)
@@ -203,10 +224,13 @@ class Loader(LoaderOptions):
             self._producer.threads,
             self._contents.mixing,
         )
-        return text + self._delivery.describe(self._contents)
+        return text + describe_schedules(self.transform) + self._delivery.describe(self._contents)
 
     def __len__(self) -> int:
-        """Return the number of batches per epoch, the same on every rank.
+        """Return the number of batches of an epoch, the same on every rank.
+
+        With a schedule of batch sizes, it is that of the next iteration, or of the one that is running: `set_epoch`
+        changes it.
 
         Ranks are found when an epoch begins. Until then this counts for the world size that can be found right now:
         the one given, else the size of the process group, the one in the environment, or 1.
@@ -214,7 +238,7 @@ class Loader(LoaderOptions):
         return len(self._cursor.find_epochs())
 
     def count_samples(self) -> int:
-        """Return the number of samples this rank sees per epoch, including repeated ones that fill a batch."""
+        """Return the number of samples this rank sees in an epoch, including repeated ones that fill a batch."""
         epochs = self._cursor.find_epochs()
         return epochs.split.count_samples(len(epochs.sampling))
 
@@ -308,8 +332,10 @@ class Loader(LoaderOptions):
         several iterators, the first that is advanced resumes a loaded state, the others start at its first step.
         """
         epochs, begin = self._cursor.begin()
+        others = self._list_other_splits(epochs)
         plan = epochs.plan(begin)
-        contents, mixer = self._find_contents(begin.epoch), self._make_mixer(begin.epoch, plan)
+        contents = self._find_contents(begin.epoch)
+        mixer = self._make_mixer(begin.epoch, plan, others)
         here = None if self._delivery.keeps_bytes else mixer
         rendered = self._leave_bytes(contents)
         batches = self._producer.produce(
@@ -323,6 +349,7 @@ class Loader(LoaderOptions):
             if begin.step >= len(plan):  # nothing to receive
                 self._cursor.advance(begin, len(plan))
         finally:
+            self._cursor.end()
             self._producer.end(batches)
 
     def _unwrap(self, batch: Batch) -> Any:

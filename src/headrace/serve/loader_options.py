@@ -12,6 +12,7 @@ from headrace.arguments import check_choice, keep_integers, read_integer
 from headrace.kinds import Kind
 from headrace.read.dataset import Dataset
 from headrace.recipe.buckets import Buckets
+from headrace.recipe.schedule import Schedule
 from headrace.render.options import Depth16, check_depth16
 from headrace.serve.bad_samples import OnError
 from headrace.serve.pictures import IMAGE, LABEL
@@ -35,7 +36,7 @@ class LoaderOptions:
     """
 
     source: str | os.PathLike[str] | Dataset | Mixture
-    batch_size: int
+    batch_size: int | Schedule
     _: KW_ONLY
     shuffle: bool = False
     transform: Any = None
@@ -69,7 +70,8 @@ class LoaderOptions:
         workers = count_cores() if num_workers is None else read_integer("num_workers", num_workers)
         self._set(workers=workers, given_place=check_given(rank, world_size))
         self._check_source()
-        keep_integers(self, "batch_size", "seed", "threads", "prefetch", "repeat")
+        self._check_batch_sizes()
+        keep_integers(self, "seed", "threads", "prefetch", "repeat")
         for name, value, least in (
             ("repeat", self.repeat, 1),
             ("num_workers", workers, 0),
@@ -96,6 +98,25 @@ class LoaderOptions:
                 f"dataset{found}, a Dataset, or a Mixture"
             )
 
+    def _check_batch_sizes(self) -> None:
+        if not isinstance(self.batch_size, Schedule):
+            return keep_integers(self, "batch_size")
+        if self.batch_size.by != "epoch":
+            raise ValueError(
+                f"batch_size is {self.batch_size}; it may change with the epoch, not with the step"
+            )
+        sizes = {epoch: read_integer("batch_size", size) for epoch, size in self.batch_size.sizes}
+        if min(sizes.values()) < 1:
+            raise ValueError(f"batch_size is {self.batch_size}; each size must be at least 1")
+        self._set(batch_size=Schedule(sizes))
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """The batch sizes of all epochs: one, or those of a schedule."""
+        if isinstance(self.batch_size, int):
+            return (self.batch_size,)
+        return tuple(size for _, size in self.batch_size.sizes if isinstance(size, int))
+
     def _check_sizes(self) -> None:
         if self.buckets is not None and not isinstance(self.buckets, Buckets):
             self._set(buckets=Buckets(self.buckets))
@@ -103,9 +124,10 @@ class LoaderOptions:
             raise ValueError("buckets make batches of one size: leave collate='list' out")
         if self.repeat > 1 and not self.shuffle:
             raise ValueError(f"repeat is {self.repeat}: it is for training; give shuffle=True")
-        if self.batch_size % self.repeat:
+        if any(size % self.repeat for size in self.batch_sizes):
+            each = "it" if isinstance(self.batch_size, int) else "each size"
             raise ValueError(
-                f"batch_size is {self.batch_size}; it must be a multiple of repeat, {self.repeat}"
+                f"batch_size is {self.batch_size}; {each} must be a multiple of repeat, {self.repeat}"
             )
 
     def _check_fields(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace._core import mix_images
-from headrace.plan import EpochPlan, find_rings
+from headrace.plan import EpochPlan, Split, find_rings
 from headrace.recipe.mixing import DrawnMix, MixChoice, draw_mix, smooth_labels
 from headrace.serve.batch import Batch
 
@@ -40,12 +40,7 @@ class Mixer:
     threads: int
 
     def __post_init__(self) -> None:
-        if self.plan.part < 2:
-            name = type(self.mixing.choices[0]).__name__
-            raise ValueError(
-                f"{name} mixes samples of one lane, and a step has one sample of each of {self.plan.lanes} lanes: give a "
-                f"batch_size of which all ranks together have {2 * self.plan.lanes * self.plan.split.repeat} samples or more"
-            )
+        check_lanes(self.mixing, self.plan.split, self.plan.lanes)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return a batch of arrays [B, H, W, 3] mixed in place, with soft labels."""
@@ -77,13 +72,27 @@ class Mixer:
     def _find_rings(self, batch: Batch) -> list[list[int]]:
         """Return which entries of a batch are mixed: each with the next of its ring.
 
-        Copies of a sample, as `repeat` makes them, are not mixed with each other.
+        Copies of a sample, as `repeat` makes them, are not mixed with each other: each is mixed with copies of the same
+        number. A substitute for a bad sample, which comes in its own place as well, is not mixed.
         """
-        step = self.plan.step(batch.step)
+        step, repeat = self.plan.step(batch.step), self.plan.split.repeat
         order = np.argsort(step.draws)
         places = order[np.searchsorted(step.draws, batch.draws, sorter=order)]
-        lanes = self.plan.find_lanes(batch.step)
-        return find_rings(lanes[places], batch.valid, self.plan.split.repeat)
+        lanes = self.plan.find_lanes(batch.step)[places]
+        once = np.zeros(len(places), np.bool_)
+        once[np.unique(places, return_index=True)[1]] = True
+        return find_rings(lanes * repeat + places % repeat, batch.valid & once)
+
+
+def check_lanes(mixing: MixChoice, split: Split, lanes: int) -> None:
+    """Raise ValueError unless each step has two samples of each lane."""
+    if split.distinct_batch >= 2 * lanes:
+        return
+    name = type(mixing.choices[0]).__name__
+    raise ValueError(
+        f"{name} mixes samples of one lane, and a step of {split.global_batch} has one sample of each of {lanes} lanes: "
+        f"give a batch_size of which all ranks together have {2 * lanes * split.repeat} samples or more"
+    )
 
 
 def _list_parts(drawn: DrawnMix, height: int, width: int, channels: int) -> NDArray[np.int64]:

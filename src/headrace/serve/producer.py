@@ -131,6 +131,7 @@ class Producer:
             stack=contents.stack,
             as_list=contents.as_list,
             buckets=self._fill_buckets(epochs.buckets),
+            later=contents.later,
         )
 
     def _fill_buckets(self, buckets: Buckets | None) -> list[list[Picture]]:
@@ -145,8 +146,9 @@ class Producer:
         if not contents.pictures or not contents.pictures[0].recipes:
             return FEWEST
         batch = plan.split.batch_size * len(contents.pictures) * len(contents.pipelines)
-        recipe = contents.pictures[0].recipes[0]
-        return count_steps(self.threads, batch, recipe, contents.shape, columns)
+        sized = [contents.pictures, *(pictures for _, pictures in contents.later)]
+        recipes = [pictures[0].recipes[0] for pictures in sized]
+        return min(count_steps(self.threads, batch, r, contents.shape, columns) for r in recipes)
 
     def _make_python_part(self, options: LoaderOptions, renderer: Renderer) -> PythonPart:
         """Return what runs in Python."""

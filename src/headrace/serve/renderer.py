@@ -128,17 +128,27 @@ class Renderer:
     buckets: Sequence[Sequence[Picture]] = ()
     """The images with the recipes of each bucket, if batches have sizes of their own."""
 
-    def draw(self, steps: Sequence[StepPlan]) -> list[Drawn]:
-        """Return all that is random in some steps; nothing if no image is rendered.
+    later: Sequence[tuple[int, Sequence[Picture]]] = ()
+    """Steps at which the sizes of images change, in order, each with the images from there on."""
+
+    def draw(self, first: int, steps: Sequence[StepPlan]) -> list[Drawn]:
+        """Return all that is random in some steps, from number `first` on; nothing if no image is rendered.
 
         The frames of a clip share a row.
         """
-        if not self.buckets:
+        if not self.buckets and not self.later:
             return self._draw(steps, self.pictures)
-        return [self._draw([step], self._find_pictures(step))[0] for step in steps]
+        return [
+            self._draw([step], self._find_pictures(number, step))[0]
+            for number, step in enumerate(steps, first)
+        ]
 
-    def _find_pictures(self, step: StepPlan) -> Sequence[Picture]:
-        return self.pictures if step.bucket is None else self.buckets[step.bucket]
+    def _find_pictures(self, number: int, step: StepPlan) -> Sequence[Picture]:
+        """Return the images with the recipes of a step."""
+        if step.bucket is not None:
+            return self.buckets[step.bucket]
+        before = (pictures for start, pictures in reversed(self.later) if start <= number)
+        return next(before, self.pictures)
 
     def _draw(self, steps: Sequence[StepPlan], pictures: Sequence[Picture]) -> list[Drawn]:
         rows = np.repeat(np.concatenate([step.rows for step in steps]), self.shape.clips)
@@ -164,7 +174,7 @@ class Renderer:
         frames = None if self.clips is None else self._find_clips(number, step, lost)
         encoded = {
             picture.name: self._prepare_picture(picture, step, drawn, data, frames, lost)
-            for picture in self._find_pictures(step)
+            for picture in self._find_pictures(number, step)
         }
         self.targets.find_unlike(step.rows, lost)
         targets = self.targets.gather(data)

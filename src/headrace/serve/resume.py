@@ -22,17 +22,20 @@ class Cursor:
     def __init__(self, epochs: Epochs, given: Place | None) -> None:
         self._epochs, self._given = epochs, given
         self._next = self._received = Position(0, 0)
+        self._running: int | None = None
 
     def find_place(self) -> Place:
         """Return the rank that was given, else the one that can be found right now."""
         return find_place() if self._given is None else self._given
 
     def find_epochs(self) -> Epochs:
-        """Return the epochs as the ranks of right now share them."""
-        return self._share(self.find_place())
+        """Return the epochs as the ranks of right now share the next one, or the one that is running."""
+        epoch = self._next.epoch if self._running is None else self._running
+        return self._share(self.find_place(), epoch)
 
-    def _share(self, place: Place) -> Epochs:
-        self._epochs = self._epochs.shared_by(place.rank or 0, place.world_size)
+    def _share(self, place: Place, epoch: int) -> Epochs:
+        shared = self._epochs.shared_by(place.rank or 0, place.world_size)
+        self._epochs = shared.sized_at(epoch)
         return self._epochs
 
     def begin(self) -> tuple[Epochs, Position]:
@@ -43,10 +46,11 @@ class Cursor:
         """
         place = self.find_place()
         place.require_rank()
-        epochs = self._share(place)
+        epochs = self._share(place, self._next.epoch)
         _check_world(epochs, self._next)
         if self._given is None:
             log_place(place)
+        self._running = self._next.epoch
         begin = self._next._replace(world_size=place.world_size, is_loaded=False)
         self._next = Position(begin.epoch, 0)
         self._received = begin
@@ -61,6 +65,10 @@ class Cursor:
         if self._next.is_start_of(position.epoch):  # else a state was loaded meanwhile
             self._next = self._received
 
+    def end(self) -> None:
+        """Note that an iteration has ended, after which the next epoch counts."""
+        self._running = None
+
     def set_epoch(self, epoch: int) -> None:
         """Choose the next epoch; see `Loader.set_epoch`."""
         epoch = index(epoch)
@@ -68,14 +76,14 @@ class Cursor:
             raise ValueError(f"epoch is {epoch}; epochs count from 0")
         if epoch != self._next.epoch or not self._next.step:
             self._next = Position(epoch, 0)
-        self._received = self._next
+        self._received, self._running = self._next, None
 
     def write_state(self) -> dict[str, Any]:
         """Return the position after the last batch received; see `Loader.state_dict`."""
         received = self._received
         if received.world_size is None:
-            return _write(self.find_epochs(), received)
-        epochs = self._epochs
+            return _write(self.find_epochs().sized_at(received.epoch), received)
+        epochs = self._epochs.sized_at(received.epoch)
         if epochs.split.world_size != received.world_size:
             epochs = epochs.shared_by(0, received.world_size)
         return _write(epochs, received)
@@ -83,6 +91,7 @@ class Cursor:
     def read_state(self, state: Mapping[str, Any]) -> None:
         """Go to the position of a state; see `Loader.load_state_dict`."""
         self._next = self._received = _read(self.find_epochs(), state)
+        self._running = None
 
     def save(self) -> tuple[Position, Position]:
         """Return what `restore` takes in another process, without a rank that was found in this one."""
@@ -131,6 +140,7 @@ def _read(epochs: Epochs, state: Mapping[str, Any]) -> Position:
         epoch, step, lanes = (index(state[name]) for name in ("epoch", "step", "lanes"))
     except (KeyError, TypeError) as error:
         raise ValueError(f"not the state of a loader of this version: {error}") from None
+    epochs = epochs.sized_at(max(epoch, 0))
     position = Position(epoch, step, world_size=world_size, is_loaded=True)
     _check_equal(state, {**_write(epochs, position), "lanes": lanes})
     if epoch < 0 or not 0 <= step <= len(epochs):
