@@ -141,14 +141,12 @@ class EpochPlan:
 
     def count_units_before(self, t: int) -> Counter[int]:
         """Return how many entries of units that are needed later were taken before step `t`."""
-        used: Counter[int] = Counter()
-        if self._permutation is not None:  # a unit has one entry, or all of them are kept
-            return used
-        first = t // self._chunk_steps * self._chunk_steps
+        if self._permutation is not None or not 0 < t < self.steps:
+            return Counter()  # in a full shuffle a unit has one entry, or all of them are kept
+        chunk, place = self._find_place(t)
+        used = _count(chunk.units[:place][chunk.entries[:place] != _NONE])
         for lane in self._own:
-            used += self._count_lane_before(lane, first * self.part)
-        for earlier in range(first, t):
-            used += self.count_units(earlier)
+            used.update(self._count_lane_before(lane, (t - place) * self.part))
         return used
 
     def count_entries(self, unit: int) -> int:
