@@ -45,6 +45,7 @@ QUICK = {
     "clips": "--rounds 1 --seconds 1",
     "flow": "--rounds 1",
     "shuffle_quality": "--samples 100000 --classes 100 --windows 1024",
+    "scale": "",
     "index_scale": "--rows 100000",
     "killed_workers": "--times 5",
     "watching": "--rounds 2",

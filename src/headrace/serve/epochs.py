@@ -122,6 +122,7 @@ class Epochs:
         """Return the plan of the epoch that begins or resumes at a position. The last one is kept."""
         epoch, split = begin.epoch, self.split_at(begin)
         if self._kept is None or self._kept[:2] != (epoch, split):
+            self._kept = None  # two plans of a billion samples would take twice the memory
             # With repeats, several epochs share the rows of one draw.
             runs = self.runs
             rows = self.sampling.rows(epoch // split.repeat, runs)
