@@ -18,6 +18,7 @@ from headrace.recipe.program_step import ProgramStep, draw_steps
 from headrace.recipe.randomness import Randomness
 from headrace.recipe.timm_config import read_timm_policy
 from headrace.recipe.timm_policies import AugmentOp, ThreeAugment
+from headrace.recipe.torchvision_policies import read_policy
 from headrace.render import Program
 from recipe.programs import (
     COUNT,
@@ -241,7 +242,7 @@ def test_blurs_have_their_ranges() -> None:
     for values in (sigmas[:, 0], radii[:, 0]):
         np.testing.assert_allclose(np.quantile(values, [0, 0.5, 1]), [0.1, 1.05, 2.0], atol=0.03)
     assert (sigmas[:, 1] == 9).all()
-    assert draw_programs(ours.GaussianBlur(3, 0.7), 1)[0][0][1][:2] == (0.7, 3)
+    assert draw_programs(ours.GaussianBlur(3, 0.7), 1)[0][0][1][:2] == (float(np.float32(0.7)), 3)
 
 
 def test_rotations_have_their_range_and_pillows_pixels() -> None:
@@ -295,6 +296,28 @@ def test_perspectives_come_with_their_probability() -> None:
     assert {(line[0][0], line[0][1][8:]) for line in lines if line} == {
         (Op.PERSPECTIVE, (3, 3, 3, 3))
     }
+
+
+def test_fixed_angles_scales_and_turns_of_hue_have_torchvisions_pixels(
+    torchvision: ModuleType,
+) -> None:
+    """torch draws float32, also where there is nothing to draw."""
+    T, rng = torchvision.transforms.v2, np.random.default_rng(3)
+    image = Image.fromarray(rng.integers(0, 256, (64, 80, 3), np.uint8))
+    bilinear, angles = T.InterpolationMode.BILINEAR, [0.1 + 3.3 * n for n in range(20)]
+    originals = [
+        *(T.RandomRotation((angle, angle), interpolation=bilinear) for angle in angles),
+        *(
+            T.RandomAffine((a, a), scale=(0.7, 0.7), shear=(10.3, 10.3, -a, -a), interpolation=2)
+            for a in angles
+        ),
+        *(T.ColorJitter(hue=(turn / 255, turn / 255)) for turn in range(1, 128)),
+    ]
+    for original in originals:
+        step = read_policy(original)
+        assert isinstance(step, ProgramStep)
+        steps = step.draw(make_randomness(1), image.height, image.width)
+        assert_same_pixels(image, steps, [original])
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 9), (2, 2), (3, 3), (2, 60_000), (40, 56)])

@@ -112,8 +112,13 @@ def read_range(name: str, value: Any, least: float = -np.inf) -> tuple[float, fl
 def scale_uniforms(
     uniforms: NDArray[np.float64], bounds: tuple[float, float]
 ) -> NDArray[np.float64]:
-    """Return numbers that are uniform between two bounds."""
-    return bounds[0] + (bounds[1] - bounds[0]) * uniforms
+    """Return numbers that are uniform between two bounds, rounded to float32 as those that torch draws."""
+    return round_floats(bounds[0] + (bounds[1] - bounds[0]) * uniforms)
+
+
+def round_floats(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers rounded to float32: a range of one angle then has torchvision's pixels."""
+    return values.astype(np.float32).astype(np.float64)
 
 
 def make_tuples(step: object) -> None:

@@ -16,6 +16,7 @@ from headrace.recipe.program_step import (
     check_probability,
     make_tuples,
     read_range,
+    round_floats,
     scale_uniforms,
 )
 from headrace.recipe.randomness import Randomness
@@ -59,7 +60,7 @@ class ColorJitter(ProgramStep):
         strengths = (self.brightness, self.contrast, self.saturation)
         ranges = (*(jitter_range(strength) for strength in strengths), self.hue_range)
         uniforms, count = randomness.step_uniforms(8), len(randomness.ids)
-        factors = jitter_factors(uniforms[:, :4], ranges)
+        factors = round_floats(jitter_factors(uniforms[:, :4], ranges))
         ops = (Op.BRIGHTNESS, Op.CONTRAST, Op.COLOR, Op.HUE)
         parts = [
             Steps.one(op, count, factors[:, place]) if bounds != still else Steps.empty(count)

@@ -28,6 +28,7 @@ from headrace.recipe.program_step import (
     make_canvas,
     make_tuples,
     read_fill,
+    round_floats,
     scale_uniforms,
 )
 from headrace.recipe.randomness import Randomness
@@ -134,8 +135,7 @@ class RandomAffine(ProgramStep):
     def _draw_shears(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
         bounds = (0.0, 0.0) if self.shear is None else _read_degrees("shear", self.shear, (2, 4))
         low, high = np.array((*bounds, 0.0, 0.0)[:4]).reshape(2, 2).T
-        shears: NDArray[np.float64] = low + (high - low) * uniforms
-        return shears
+        return round_floats(low + (high - low) * uniforms)
 
 
 @dataclass(frozen=True)
