@@ -67,29 +67,54 @@ HEADRACE_INLINE Register<double> find_logs(Register<double> in) {
   return 2 * z * sum + (exponent * 0.69314718055994530942 - 0.28768207245178092744);
 }
 
-// Algorithm AS 241 (PPND7) of Wichura, "The percentage points of the normal distribution" (1988).
-// Words are never so close to 0 or 1 that its third formula is needed.
-HEADRACE_INLINE Register<double> find_normals(Register<double> words) {
-  const auto p = (words + 0.5) * (1 / 4294967296.0), q = p - 0.5, r = 0.180625 - q * q;
-  const auto middle = q *
-                      (((59.109374720 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179) /
-                      (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1.0);
-  const auto s = find_roots(-find_logs(q < 0 ? p : 1 - p)) - 1.6;
-  const auto tail = (((0.17023821103 * s + 1.3067284816) * s + 2.7568153900) * s + 1.4234372777) /
-                    ((0.12021132975 * s + 0.73700164250) * s + 1.0);
-  return (q >= -0.425) & (q <= 0.425) ? middle : (q < 0 ? -tail : tail);
+// Algorithm AS 241 (PPND7) of Wichura, "The percentage points of the normal distribution" (1988):
+// of probabilities from 0.075 to 0.925, and of others. Words are never so close to 0 or 1 that its
+// third formula is needed.
+HEADRACE_INLINE Register<double> find_middle(Register<double> words) {
+  const auto q = (words + 0.5) * (1 / 4294967296.0) - 0.5, r = 0.180625 - q * q;
+  return q * (((59.109374720 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179) /
+         (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1.0);
+}
+
+HEADRACE_INLINE Register<double> find_tail(Register<double> words) {
+  const auto p = (words + 0.5) * (1 / 4294967296.0);
+  const auto r = find_roots(-find_logs(p < 0.5 ? p : 1 - p)) - 1.6;
+  const auto z = (((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777) /
+                 ((0.12021132975 * r + 0.73700164250) * r + 1.0);
+  return p < 0.5 ? -z : z;
+}
+
+HEADRACE_INLINE bool is_tail(uint32_t word) {
+  constexpr uint32_t kFirst = 322122547, kLast = 3972844748;  // those of the middle
+  return word - kFirst > kLast - kFirst;
+}
+
+// Replaces words by find(words), four at a time.
+template <typename Find>
+HEADRACE_INLINE void replace_words(double* words, size_t count, Find find) {
+  for (size_t i = 0; i < count; i += 4)
+    store(words + i, each<double>(find, load<double>(words + i)));
 }
 
 void make_normals(const uint32_t* words, size_t count, float* out) {
   constexpr size_t kBlock = 64;
-  double values[kBlock] = {};
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const size_t size = std::min(kBlock, count - begin);
-    for (size_t i = 0; i < size; ++i) values[i] = words[begin + i];
-    for (size_t i = 0; i < size; i += 4)
-      store(values + i, each<double>([=](auto x) HEADRACE_INLINE_LAMBDA { return find_normals(x); },
-                                     load<double>(values + i)));
-    for (size_t i = 0; i < size; ++i) out[begin + i] = float(values[i]);
+  double values[kBlock] = {}, tails[kBlock] = {};
+  for (; count > 0;) {
+    const size_t size = std::min(kBlock, count);
+    size_t places[kBlock + 1], found = 0;
+    for (size_t i = 0; i < size; ++i) {
+      values[i] = words[i];
+      places[found] = i;
+      found += is_tail(words[i]);
+    }
+    for (size_t i = 0; i < found; ++i) tails[i] = words[places[i]];
+    replace_words(values, size, [=](auto x) HEADRACE_INLINE_LAMBDA { return find_middle(x); });
+    replace_words(tails, found, [=](auto x) HEADRACE_INLINE_LAMBDA { return find_tail(x); });
+    for (size_t i = 0; i < size; ++i) out[i] = float(values[i]);
+    for (size_t i = 0; i < found; ++i) out[places[i]] = float(tails[i]);
+    count -= size;
+    words += size;
+    out += size;
   }
 }
 
