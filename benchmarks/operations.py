@@ -25,6 +25,7 @@ AFFINE, PERSPECTIVE = Image.Transform.AFFINE, Image.Transform.PERSPECTIVE
 TURN = (0.94, -0.34, 45.0, 0.34, 0.94, -31.0)
 MOVE = (1.0, 0.0, 20.5, 0.0, 1.0, 0.0)
 SHEAR = (1.0, 0.3, -20.0, 0.0, 1.0, 0.0)
+SHEAR_DOWN = (1.0, 0.0, 0.0, 0.3, 1.0, -20.0)
 TILT = (1.1, 0.1, -9.0, 0.05, 1.2, -7.0, 0.0004, 0.0006)
 Work = Callable[[Image.Image], Image.Image]
 
@@ -69,6 +70,8 @@ OPERATIONS: dict[str, tuple[tuple[float, ...], Work | None]] = {
     "shear, nearest": ((Op.AFFINE, *SHEAR, 0), warp(AFFINE, SHEAR, 0)),
     "rotate, nearest": ((Op.AFFINE, *TURN, 0), warp(AFFINE, TURN, 0)),
     "rotate, bilinear": ((Op.AFFINE, *TURN, 2), warp(AFFINE, TURN, 2)),
+    "shear, bicubic": ((Op.AFFINE, *SHEAR, 3), warp(AFFINE, SHEAR, 3)),
+    "shear down, bicubic": ((Op.AFFINE, *SHEAR_DOWN, 3), warp(AFFINE, SHEAR_DOWN, 3)),
     "rotate, bicubic": ((Op.AFFINE, *TURN, 3), warp(AFFINE, TURN, 3)),
     "perspective, bilinear": ((Op.PERSPECTIVE, *TILT, 2), warp(PERSPECTIVE, TILT, 2)),
     "Gaussian blur, radius 1": (

@@ -1,11 +1,10 @@
 #include "erase.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
-#include "noise.h"
+#include "kernels.h"
 
 namespace headrace {
 namespace {
@@ -81,6 +80,24 @@ void set_float(const Elements& out, size_t index, float value) {
   }
 }
 
+constexpr int32_t kNoiseBlock = 64;  // pixels of a row at a time
+
+// Writes the noise of `count` pixels from `pixel` on.
+void write_noise(const Elements& out, size_t pixel, const uint32_t* words, size_t count) {
+  float normals[kNoiseBlock * 3];
+  if (out.element != Element::byte) kernels().make_normals(words, count * 3, normals);
+  const size_t step = out.planar ? 1 : 3;
+  const size_t apart = out.planar ? size_t(out.width) * size_t(out.height) : 1;
+  for (size_t i = 0; i < count; ++i, pixel += 1)
+    for (size_t c = 0; c < 3; ++c) {
+      const size_t index = pixel * step + c * apart;
+      if (out.element == Element::byte)
+        set(out, index, uint8_t(words[i * 3 + c] >> 24));
+      else
+        set_float(out, index, normals[i * 3 + c]);
+    }
+}
+
 }  // namespace
 
 void erase(const Canvas& canvas, EraseBox box, const uint8_t levels[3]) {
@@ -94,14 +111,16 @@ void erase_elements(const Elements& out, EraseBox box, const double values[3]) {
 }
 
 void erase_with_noise(const Elements& out, EraseBox box, uint64_t seed) {
-  std::array<uint32_t, 4> words{};
-  visit(out, box, [&](size_t index, uint64_t place, size_t c) {
-    if (c == 0) words = draw_words(place, seed);
-    if (out.element == Element::byte)
-      set(out, index, uint8_t(words[c] >> 24));
-    else
-      set_float(out, index, to_normal(words[c]));
-  });
+  const Part rows = clip(box.top, box.height, out.height);
+  const Part columns = clip(box.left, box.width, out.width);
+  for (int32_t y = rows.begin; y < rows.end; ++y)
+    for (int32_t x = columns.begin; x < columns.end; x += kNoiseBlock) {
+      const size_t count = size_t(std::min(kNoiseBlock, columns.end - x));
+      uint32_t words[kNoiseBlock * 3];
+      kernels().draw_noise(uint64_t(y) * uint64_t(box.width) + uint64_t(x), count, seed, words);
+      write_noise(out, size_t(box.top + y) * size_t(out.width) + size_t(box.left + x), words,
+                  count);
+    }
 }
 
 }  // namespace headrace

@@ -11,8 +11,9 @@ namespace {
 
 bool cpu_is_fast() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("pclmul");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+         __builtin_cpu_supports("pclmul");
 #elif defined(__aarch64__)
   return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 #else

@@ -92,6 +92,12 @@ struct Kernels {
   void (*warp_row[3])(const Warp& warp, int32_t y, uint8_t* out, int32_t width);
   void (*warp_fixed)(const Warp& warp, FixedPlace place, uint8_t* out, int32_t width);
 
+  // Draws three random words for each of `count` counters, as a pure function.
+  void (*draw_noise)(uint64_t counter, size_t count, uint64_t key, uint32_t* words);
+  // The numbers below which a normal variable lies with a probability of (word + 0.5) / 2^32, with
+  // an error below 1e-6.
+  void (*make_normals)(const uint32_t* words, size_t count, float* out);
+
   // Sums of 2 * radius + 1 pixels around each, for a radius up to 3; sums of lines.
   void (*sum_line)(const uint8_t* in, size_t size, int radius, uint32_t* sums);
   void (*add_line)(const uint8_t* in, size_t size, uint32_t* sums);
@@ -114,7 +120,7 @@ const Kernels& kernels();
 void force_portable(bool portable);
 
 // The tables that they choose from: portable kernels run on every CPU of the architecture, fast
-// ones need AVX2, BMI, BMI2 and PCLMULQDQ on x86-64, the CRC instructions on aarch64.
+// ones need AVX2, FMA, BMI, BMI2 and PCLMULQDQ on x86-64, the CRC instructions on aarch64.
 extern const Kernels kPortableKernels, kFastKernels;
 
 }  // namespace headrace

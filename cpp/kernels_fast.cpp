@@ -4,6 +4,7 @@
 // one copy of an inline function, which may be the one from here.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -17,9 +18,10 @@
 #include <immintrin.h>
 #define HEADRACE_AVX2 1
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,pclmul"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,pclmul"))), \
+                             apply_to = function)
 #else
-#pragma GCC target("avx2,bmi,bmi2,pclmul")
+#pragma GCC target("avx2,fma,bmi,bmi2,pclmul")
 #endif
 #else
 #define HEADRACE_AVX2 0

@@ -13,6 +13,7 @@
 #include "idct.h"
 #include "interleave.h"
 #include "levels.h"
+#include "noise.h"
 #include "resize.h"
 #include "reverse.h"
 #include "smooth.h"
@@ -55,6 +56,8 @@ const Kernels HEADRACE_KERNELS = {
     reverse_row,
     {warp_row<Nearest>, warp_row<Bilinear>, warp_row<Bicubic>},
     warp_fixed,
+    draw_noise,
+    make_normals,
     sum_line,
     add_line,
     move_sums,

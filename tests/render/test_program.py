@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -159,6 +161,22 @@ def test_photos_equal_pillow(op, data):
     photos = read_photos()
     photo = photos[data.draw(st.integers(0, len(photos) - 1))]
     check(cut(photo), [data.draw(steps_of(op))])
+
+
+@pytest.mark.parametrize("levels", [2, 3, 16, 256])
+@pytest.mark.parametrize("angle", [0.0, 0.001, 3.0, 29.0, 45.0, 90.0])
+def test_bicubic_warps_equal_pillow_where_levels_are_close_to_integers(levels, angle):
+    rng = np.random.default_rng(levels)
+    pixels = rng.integers(0, levels, (150, 300, 3)) * (255 // (levels - 1))
+    pixels[40:90, 100:250] = pixels[0, 0]
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    for matrix in (
+        (cos, sin, -20.0, -sin, cos, 30.5),
+        (1.0, sin, 0.25, 0.0, 1.0, 0.0),
+        (1.0, 0.0, 0.0, sin, 1.0, 0.25),
+        (0.5, 0.0, 10.25, 0.0, 0.5, 20.25),
+    ):
+        check(pixels.astype(np.uint8), [(Op.AFFINE, *matrix, 3, 9, 8, 7)])
 
 
 def test_hue_equals_torchvision_for_every_colour(torchvision):
